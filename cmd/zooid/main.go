@@ -1,0 +1,52 @@
+// Command zooid is the whole of Zooid in one binary: the server and the tools
+// around it.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// A command is one word after zooid on the command line.
+type command struct {
+	name, args, about string
+	run               func(args []string, stdout, stderr io.Writer) int
+}
+
+func commands() []command {
+	return []command{
+		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"version", "", "print the version", runVersion},
+	}
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stderr)
+		return 2
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			return c.run(args[1:], stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "--help":
+		usage(stdout)
+		return 0
+	}
+	fmt.Fprintf(stderr, "zooid: there is no command %q\n\n", args[0])
+	usage(stderr)
+	return 2
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Zooid is a coordination service that speaks Apache ZooKeeper's client protocol.\n\nusage: zooid COMMAND [ARGUMENT]…\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-8s %-28s %s\n", c.name, c.args, c.about)
+	}
+	fmt.Fprint(w, "\nzooid COMMAND -h tells more about a command.\n")
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+const serverHelp = `usage: zooid server [zoo.cfg] [-D name=value]…
+       zooid server PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]] [-D name=value]…
+
+Runs a server in the foreground until SIGTERM or SIGINT. Without a file it
+serves 127.0.0.1:2181 from ./zooid-data.
+
+zoo.cfg is read as Apache ZooKeeper reads it; -D takes Apache's system
+properties (zookeeper.extendedTypesEnabled=false). What only a JVM
+understands is ignored with a warning.
+`
+
+// runServer runs a server until it is told to stop. It exits with 0 after
+// SIGTERM, 1 if it can't start or must stop, 2 for wrong arguments.
+func runServer(args []string, stdout, stderr io.Writer) int {
+	level := new(slog.LevelVar)
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	cfg, code := serverConfig(args, stdout, stderr)
+	if cfg == nil {
+		return code
+	}
+	for _, w := range cfg.Warnings {
+		log.Warn(w.String())
+	}
+	opt, err := serverOptions(cfg, log)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid server:", err)
+		return 1
+	}
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	s, err := server.Open(opt)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid server:", err)
+		return 1
+	}
+	select {
+	case <-stop.Done():
+		log.Info("stopping: a signal asked for it")
+		err = s.Close()
+	case err = <-s.Failed():
+		s.Close()
+	}
+	if err != nil {
+		log.Error("the server ended with an error", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// serverConfig reads what the arguments name; nil means to exit with code.
+func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
+	var files, defs []string
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "-h" || a == "--help":
+			fmt.Fprint(stdout, serverHelp)
+			return nil, 0
+		case a == "-D" && i+1 < len(args):
+			i++
+			defs = append(defs, args[i])
+		case strings.HasPrefix(a, "-D") && len(a) > 2:
+			defs = append(defs, a[2:])
+		case strings.HasPrefix(a, "-X"):
+			defs = append(defs, a)
+		case strings.HasPrefix(a, "-"):
+			fmt.Fprintf(stderr, "zooid server: unknown option %q\n\n%s", a, serverHelp)
+			return nil, 2
+		default:
+			files = append(files, a)
+		}
+	}
+	var err error
+	switch len(files) {
+	case 0:
+		cfg, err = config.Default(defs)
+	case 1:
+		cfg, err = config.Load(files[0], defs)
+	default:
+		cfg, err = config.Standalone(files, defs)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid server:", err)
+		return nil, 2
+	}
+	return cfg, 0
+}
+
+// serverOptions turns the configuration into what the server package takes.
+func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error) {
+	if cfg.Quorum.Distributed {
+		return server.Options{}, errors.New("start one of an ensemble: ensembles are not supported yet; use a configuration with at most one server line")
+	}
+	if cfg.Secure.Port >= 0 {
+		return server.Options{}, errors.New("listen on secureClientPort: TLS is not supported yet; remove the key, or put a TLS proxy before clientPort")
+	}
+	o := server.Options{
+		ID:      1,
+		DataDir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir,
+		Listen:  []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))},
+		Backlog: cfg.Limits.ListenBacklog,
+		Tick:    cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
+		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
+		MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
+		SessionlessTimeout: cfg.Limits.SessionlessTimeout,
+		Settings: tree.Settings{
+			ExtendedTypes: cfg.Tree.TTL, Emulate353: cfg.Tree.Emulate353TTL, EnforceQuota: cfg.Tree.EnforceQuota,
+			SkipACL: cfg.Tree.SkipACL, ReconfigEnabled: cfg.Quorum.ReconfigEnabled, FeatureLevel: tree.FeatureLevelMax,
+		},
+		Auth:            authOptions(cfg),
+		FourLetterWords: words(cfg.FourLetter),
+		SnapCount:       cfg.Storage.SnapCount, SnapBytes: cfg.Storage.SnapSizeLimit << 10, SnapshotsKept: cfg.Storage.SnapRetainCount,
+		ReapInterval: cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
+		Log: log, Version: versionText(),
+	}
+	return o, nil
+}
+
+func authOptions(cfg *config.Config) auth.Options {
+	a := cfg.Auth
+	o := auth.Options{
+		DigestDisabled: !a.DigestEnabled, DigestAlgorithm: a.DigestAlg, SuperDigest: a.SuperDigest.Reveal(),
+		SASLSuperUsers: a.SASLSuperUsers, AnySASLUser: a.SASLAnyUser, X509SuperUser: a.X509SuperUser,
+		EnsembleNames: a.EnsembleNames,
+	}
+	for _, s := range a.Schemes {
+		switch s {
+		case "sasl":
+			o.SASL = true
+		case "x509":
+			o.X509 = true
+		case "ensemble":
+			o.Ensemble = true
+		}
+	}
+	if a.RequireSASL {
+		o.EnforceSchemes = []string{"sasl"}
+	} else if a.Enforce {
+		o.EnforceSchemes = append([]string{}, a.EnforceSchemes...)
+	}
+	return o
+}
+
+func words(w config.FourLetterWords) []string {
+	if w.All {
+		return []string{"*"}
+	}
+	return w.Words
+}

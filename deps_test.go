@@ -1,0 +1,94 @@
+package zooid
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/zooid-project/zooid/"
+
+// rules is the architecture as text: each line names a package and everything of
+// this module it may import. A package that isn't listed is an architecture
+// change and needs a note in docs/decisions.
+const rules = `
+jute:
+internal/metrics:
+internal/config:
+internal/auth:    jute
+internal/watch:   jute
+internal/tree:    jute internal/auth
+internal/storage:
+internal/quorum:  internal/storage
+internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics
+internal/check:   jute
+internal/bench:   jute
+zk:               jute
+cmd/zooid:        internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage
+`
+
+// raftOnly lists the only packages that may know that raft exists.
+var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true}
+
+// goFiles calls visit with the path and package folder of each Go file of the
+// project. It reads the tree itself rather than asking "go list", so that the
+// test cache notices when an import changes.
+func goFiles(t *testing.T, visit func(file, pkg string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && (name == "testdata" || name != "." && strings.HasPrefix(name, ".")) {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(file, ".go") {
+			file = filepath.ToSlash(file)
+			visit(file, path.Dir(file))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeps holds every package to its line of rules.
+func TestDeps(t *testing.T) {
+	allow := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(rules)) {
+		name, deps, _ := strings.Cut(line, ":")
+		allow[name] = " " + strings.Join(strings.Fields(deps), " ") + " "
+	}
+	goFiles(t, func(file, pkg string) {
+		if pkg == "." || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		may, ok := allow[pkg]
+		if !ok && !strings.HasPrefix(pkg, "test/") {
+			t.Errorf("%s: package %s is not in the rules; a new package is an architecture change", file, pkg)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, spec := range f.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			dep, ours := strings.CutPrefix(imp, module)
+			switch {
+			case ours && strings.HasPrefix(dep, "test/") && !strings.HasPrefix(pkg, "test/"):
+				t.Errorf("%s: nothing imports %s", file, dep)
+			case ours && ok && !strings.Contains(may, " "+dep+" "):
+				t.Errorf("%s: %s may not import %s", file, pkg, dep)
+			case strings.HasPrefix(imp, "go.etcd.io/raft/") && !raftOnly[pkg]:
+				t.Errorf("%s: raft stops at internal/quorum", file)
+			}
+		}
+	})
+}

@@ -1,0 +1,21 @@
+// Package zooid is the front door of a coordination service that speaks Apache
+// ZooKeeper's client protocol; it holds no code, only the tests of the house
+// rules (deps_test.go, tidy_test.go).
+//
+//	jute              records, op codes, error codes, framing: both ends of the wire
+//	zk                the Go client
+//	internal/auth     who are you, does this ACL admit you
+//	internal/tree     the replicated state: znodes, sessions, quotas; pure
+//	internal/watch    who waits on which path; local to a server; pure
+//	internal/storage  the data directory: log, snapshots, recovery, purge
+//	internal/quorum   raft: agrees on opaque entries
+//	internal/server   listeners, connections, order of requests, the replica
+//	internal/config   zoo.cfg to plain structs
+//	internal/metrics  one registry for mntr, admin commands and Prometheus
+//	internal/check    the naive model and the checker of the order rules
+//	internal/bench    the load generator
+//	cmd/zooid         one binary for all of it
+//	test/             real clients, a real Apache server, processes and disks
+//
+// ARCHITECTURE.md is the map in prose.
+package zooid

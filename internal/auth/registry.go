@@ -1,0 +1,180 @@
+package auth
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// IDsMax bounds the identities of one connection. They travel with each of its
+// writes, so an endless row of auth packets would make every write expensive.
+// Apache has no such bound; nobody is known to use more than a handful.
+const IDsMax = 64
+
+// Options are a server's settings of authentication; the zero value is
+// Apache's default. The comments name the keys of zoo.cfg.
+type Options struct {
+	DigestDisabled  bool   // DigestAuthenticationProvider.enabled=false
+	DigestAlgorithm string // DigestAuthenticationProvider.digestAlg; "" is DigestAlgorithmDefault
+	SuperDigest     string // DigestAuthenticationProvider.superDigest: user:hash; "" for none
+
+	SASL           bool     // authProvider.N names the SASL provider
+	SASLSuperUsers []string // superUser and superUser.<suffix>
+	AnySASLUser    string   // letAnySaslUserDoX; "" for none
+
+	X509          bool   // there is a TLS client port, or authProvider.N names the X.509 provider
+	X509SuperUser string // X509AuthenticationProvider.superUser, a subject; "" for none
+
+	Ensemble      bool     // authProvider.N names the ensemble provider
+	EnsembleNames []string // ensembleAuthName; nil admits every name
+
+	// EnforceSchemes closes connections that have no identity of any of these
+	// schemes: enforce.auth.schemes if enforce.auth.enabled, {"sasl"} for
+	// sessionRequireClientSASLAuth. Nil enforces nothing.
+	EnforceSchemes []string
+}
+
+// ErrFailed is wrapped by the errors of a credential refused: the server
+// answers jute.ErrAuthFailed and closes the connection.
+var ErrFailed = errors.New("authentication failed")
+
+// ErrWrongEnsemble is wrapped when the client wants another ensemble: the server
+// closes the connection without an answer, so that the client tries the next one.
+var ErrWrongEnsemble = errors.New("client expects another ensemble")
+
+// A Registry turns credentials into identities. It is immutable, so any number
+// of connections may use it at once.
+type Registry struct {
+	o       Options
+	hash    func() hash.Hash
+	schemes Schemes
+}
+
+// New returns the Registry for o, or an error that names the setting at fault.
+func New(o Options) (*Registry, error) {
+	r := &Registry{o: o}
+	var err error
+	if r.hash, err = newHash(o.DigestAlgorithm); err != nil {
+		return nil, err
+	}
+	r.schemes = o.schemes()
+	if o.EnforceSchemes != nil && len(o.EnforceSchemes) == 0 {
+		return nil, errors.New("set up authentication: it is enforced, but enforce.auth.schemes is empty; name a scheme there, such as digest, or set enforce.auth.enabled=false")
+	}
+	for _, s := range o.EnforceSchemes {
+		if !r.schemes.Has(s) {
+			return nil, fmt.Errorf("set up authentication: enforce.auth.schemes names %q, which is not enabled (enabled: %v); enable it by authProvider.N or take it off the list", s, r.schemes)
+		}
+	}
+	return r, nil
+}
+
+func (o *Options) schemes() Schemes {
+	enabled := []string{ip}
+	if !o.DigestDisabled {
+		enabled = append(enabled, digest)
+	}
+	if o.SASL {
+		enabled = append(enabled, sasl)
+	}
+	if o.X509 {
+		enabled = append(enabled, x509)
+	}
+	if o.Ensemble {
+		enabled = append(enabled, ensemble)
+	}
+	return NewSchemes(enabled...)
+}
+
+// Schemes returns the enabled schemes, to be agreed on by all servers before
+// they decide about ACLs. The caller must not modify it.
+func (r *Registry) Schemes() Schemes { return r.schemes }
+
+// Authenticate handles an auth packet: it returns ids with what the packet
+// proves added. The address is the connection's own AddressID. Errors wrap
+// ErrFailed or ErrWrongEnsemble and never contain the credential. The packet's
+// memory isn't kept, and ids isn't modified.
+func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket) ([]jute.ID, error) {
+	if !r.schemes.Has(p.Scheme) {
+		return nil, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes, ErrFailed)
+	}
+	switch p.Scheme {
+	case ip:
+		return add(ids, address)
+	case digest:
+		return add(ids, r.digestIDs(p.Auth)...)
+	case ensemble:
+		if len(p.Auth) > 0 && r.o.EnsembleNames != nil && !slices.Contains(r.o.EnsembleNames, string(p.Auth)) {
+			return nil, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth, ErrWrongEnsemble)
+		}
+		return ids, nil
+	case sasl:
+		return nil, fmt.Errorf("authenticate by scheme sasl: it takes sasl requests, not an auth packet: %w", ErrFailed)
+	}
+	return nil, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w", ErrFailed)
+}
+
+func (r *Registry) digestIDs(credential []byte) []jute.ID {
+	id := digestID(r.hash, credential)
+	proved := []jute.ID{{Scheme: digest, ID: id}}
+	if r.o.SuperDigest != "" && subtle.ConstantTimeCompare([]byte(id), []byte(r.o.SuperDigest)) == 1 {
+		proved = slices.Insert(proved, 0, jute.ID{Scheme: super})
+	}
+	return proved
+}
+
+// AddSASL returns ids with those of a completed SASL exchange added: the
+// authorization id user, and superuser rights if it is configured to have them.
+func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
+	proved := []jute.ID{{Scheme: sasl, ID: user}}
+	if slices.Contains(r.o.SASLSuperUsers, user) {
+		proved = append(proved, jute.ID{Scheme: super})
+	}
+	if r.o.AnySASLUser != "" {
+		proved = append(proved, jute.ID{Scheme: anySASL, ID: r.o.AnySASLUser})
+	}
+	return add(ids, proved...)
+}
+
+// AddX509 returns ids with those of a verified client certificate added, whose
+// subject is given in the form of RFC 2253.
+func (r *Registry) AddX509(ids []jute.ID, subject string) ([]jute.ID, error) {
+	proved := []jute.ID{{Scheme: x509, ID: subject}}
+	if r.o.X509SuperUser != "" && subject == r.o.X509SuperUser {
+		proved = slices.Insert(proved, 0, jute.ID{Scheme: super, ID: subject})
+	}
+	return add(ids, proved...)
+}
+
+// Satisfied reports whether the bearer of ids may send requests other than auth
+// and sasl; if not, the server answers jute.ErrSessionClosedRequireSASLAuth and
+// closes the connection.
+func (r *Registry) Satisfied(ids []jute.ID) bool {
+	if len(r.o.EnforceSchemes) == 0 {
+		return true
+	}
+	for i := range ids {
+		if slices.Contains(r.o.EnforceSchemes, ids[i].Scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// add returns the union of ids and proved, in a new array if it grows.
+func add(ids []jute.ID, proved ...jute.ID) ([]jute.ID, error) {
+	ids = slices.Clip(ids)
+	for _, id := range proved {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > IDsMax {
+		return nil, fmt.Errorf("authenticate a connection that has %d identities already, the most allowed; open another one: %w", IDsMax, ErrFailed)
+	}
+	return ids, nil
+}

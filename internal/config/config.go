@@ -1,0 +1,248 @@
+// Package config reads a server's configuration: zoo.cfg, -D properties, myid and the dynamic membership file, as
+// Apache ZooKeeper reads them, once, into the plain structs of Config. Nothing is resolved, dialled or created.
+//
+// Every key Apache knows is a row of the table in keys.go, which says where it may be given, what values it takes, its
+// default, and whether the server honours it, accepts it without effect, or refuses it and why. A key outside the table
+// is a warning with the nearest known name; a value that can't be read is an error naming file, line, key and what is
+// allowed. The membership text of /zookeeper/config and of reconfig requests is read and written here too.
+package config
+
+import (
+	"slices"
+	"time"
+)
+
+// Config is everything a server is told. Load, Standalone and Default fill it completely, defaults included; it is not
+// changed afterwards and is safe to share.
+type Config struct {
+	File     string    // the zoo.cfg it came from, or ""
+	Warnings []Warning // those of the command line first, then by line; for the caller to log
+
+	Client HostPort // plaintext client port; Port -1 when there is none, Host 0.0.0.0 for all interfaces
+	Secure HostPort // TLS client port; Port -1 when there is none, Host 0.0.0.0 for all interfaces
+
+	TickTime time.Duration
+	Storage  Storage
+	Sessions Sessions
+	Limits   Limits
+	Quorum   Quorum
+	Tree     Tree
+	Auth     Auth
+	Admin    Admin
+	Metrics  MetricsProvider
+	TLS      TLS // of the client ports
+
+	FourLetter FourLetterWords
+}
+
+// Storage says where data lies and when it is snapshotted and purged.
+type Storage struct {
+	DataDir          string        // snapshots, myid
+	DataLogDir       string        // transaction log; DataDir unless given
+	CreateDir        bool          // missing directories are made
+	CreateDB         bool          // an empty database may be started with
+	SnapCount        int           // transactions between snapshots, 2 or more
+	SnapSizeLimit    int64         // KiB of log between snapshots; 0 or less switches this trigger off
+	SnapRetainCount  int           // snapshots kept, 3 or more
+	PurgeInterval    time.Duration // between purges; 0 never purges
+	FsyncWarning     time.Duration // a slower fsync is logged
+	LogPreallocation int           // KiB a log file grows by
+}
+
+// Sessions bounds session timeouts and says what kinds of session there are.
+type Sessions struct {
+	MinTimeout     time.Duration
+	MaxTimeout     time.Duration
+	Local          bool // sessions start local to their server
+	LocalUpgrading bool // a local session that creates an ephemeral becomes global
+	ReadOnlyMode   bool // a server cut off from the quorum serves reads to clients that accept it
+}
+
+// Limits caps what clients may take.
+type Limits struct {
+	GlobalOutstanding  int // requests in progress before reads from busy connections pause
+	MaxCnxns           int // connections of the server; 0 or -1 has no limit
+	MaxClientCnxns     int // connections of one address; 0 or -1 has no limit
+	ListenBacklog      int // -1 is the system's
+	JuteMaxBuffer      int // bytes of the largest request
+	JuteExtraSize      int // bytes the server's own records may add, 1024 or more
+	LargeRequestMax    int // bytes in flight of requests regarded as large
+	LargeRequest       int // bytes from which a request is large; -1 regards none
+	TLSHandshakes      int // TLS handshakes at once; -1 has no limit
+	SessionlessTimeout time.Duration
+	TCPKeepAlive       bool // on client connections
+
+	Connect ConnectThrottle
+	Request RequestThrottle
+}
+
+// ConnectThrottle is the token bucket for new connections, with its optional random dropping.
+type ConnectThrottle struct {
+	Tokens        int // bucket size; 0 switches it off
+	FillTime      time.Duration
+	FillCount     int
+	FreezeTime    time.Duration // between adjustments of the drop probability; negative switches them off
+	DropIncrease  float64
+	DropDecrease  float64
+	DecreaseRatio float64
+	Weighted      bool // sessions take tokens by kind
+	GlobalWeight  int
+	LocalWeight   int
+	RenewWeight   int
+}
+
+// RequestThrottle holds requests back before they are executed.
+type RequestThrottle struct {
+	MaxRequests        int // in progress; 0 switches it off
+	StallTime          time.Duration
+	DropStale          bool
+	StaleLatencyCheck  bool
+	StaleCnxnCheck     bool
+	ShutdownTimeout    time.Duration
+	ThrottledOpWait    time.Duration // a request that waited longer is answered THROTTLEDOP; 0 switches it off
+	CommittedBatchSize int           // requests per log flush; 0 has no limit
+}
+
+// Quorum is what a server knows of its ensemble.
+type Quorum struct {
+	// Distributed is true when the server runs as one of an ensemble: more than one voter, or standaloneEnabled=false.
+	Distributed bool
+	// MyID is the number in the myid file, or -1 without one.
+	MyID int64
+	// Members is the configured membership, empty for a server without server lines.
+	Members Members
+	// ClientFromStatic is true when this server's client port comes from zoo.cfg alone, so that the membership text
+	// leaves it out.
+	ClientFromStatic bool
+	// DynamicFile is the file that held Members, or "" when zoo.cfg did.
+	DynamicFile string
+	// NextMembers was proposed but not known to be active when the server last ran; nil mostly.
+	NextMembers *Members
+
+	PeerType          string // participant or observer, by the server line if there is one
+	InitLimit         int    // ticks for a follower to connect and catch up
+	SyncLimit         int    // ticks a follower may lag
+	ConnectLimit      int    // ticks to connect to the leader
+	ConnectTimeout    time.Duration
+	HandshakeTimeout  time.Duration // negative stands for SyncLimit ticks
+	LeaderServes      bool
+	StandaloneEnabled bool
+	ReconfigEnabled   bool
+	ListenOnAllIPs    bool
+	MultiAddress      bool
+	TCPKeepAlive      bool
+	TLS               QuorumTLS
+}
+
+// QuorumTLS is TLS between servers.
+type QuorumTLS struct {
+	Enabled         bool // sslQuorum
+	PortUnification bool // plain connections are accepted too
+	ReloadFiles     bool // certificate files are watched
+	TLS                  // the admin server uses these too
+}
+
+// Tree switches behaviour of the znode tree.
+type Tree struct {
+	TTL               bool // TTL znodes may be created
+	Emulate353TTL     bool // ephemeralOwner of TTL znodes has the layout of release 3.5.3
+	EnforceQuota      bool
+	EagerACLCheck     bool
+	SkipACL           bool
+	ContainerInterval time.Duration // between looks for empty containers
+	ContainersPerMin  int           // most containers deleted in a minute
+	ContainerUnused   time.Duration // a container that never had children goes after this; 0 never
+}
+
+// Auth says who is believed and what is demanded.
+type Auth struct {
+	DigestEnabled      bool
+	DigestAlg          string // as java.security.MessageDigest names it
+	SuperDigest        Secret // user:BASE64(HASH(user:password)); empty for none
+	X509SuperUser      string // a distinguished name
+	SASLSuperUsers     []string
+	SASLSuperPassword  Secret
+	SASLAnyUser        string   // the ACL id any SASL user matches
+	SASLSection        string   // of the login configuration file
+	LoginConfig        string   // path of the JAAS file
+	Krb5Conf           string   // path of krb5.conf
+	RequireKerberos    bool     // fail without a krb5 configuration
+	AuthToLocal        string   // Kerberos name rules
+	KerberosDropHost   bool     // of a principal
+	KerberosDropRealm  bool     // of a principal
+	AllowFailedSASL    bool     // a client goes on after failed SASL
+	Schemes            []string // of the providers configured besides digest and ip: sasl, x509, ensemble
+	EnsembleNames      []string
+	RequireSASL        bool     // short for Enforce with sasl alone
+	Enforce            bool     // every connection must authenticate
+	EnforceSchemes     []string // by one of these
+	FIPS               bool
+	AdminXForwardedFor bool
+	Audit              bool
+}
+
+// Admin is the HTTP admin server.
+type Admin struct {
+	Enabled         bool
+	Address         string
+	Port            int // 0 lets the kernel choose
+	CommandURL      string
+	IdleTimeout     time.Duration
+	PortUnification bool // HTTP and HTTPS on one port
+	ForceHTTPS      bool
+	NeedClientAuth  bool
+	RateInterval    time.Duration // between snapshots or restores
+	Snapshot        bool
+	Restore         bool
+}
+
+// MetricsProvider is the Prometheus endpoint of its own.
+type MetricsProvider struct {
+	ClassName      string // one of Apache's three classes
+	Prometheus     bool   // the class is Prometheus's: the ports below are served
+	HTTPHost       string
+	HTTPPort       int // -1 for none
+	HTTPSPort      int // -1 for none
+	ExportJVM      bool
+	RotateSummary  time.Duration
+	NeedClientAuth bool
+	WantClientAuth bool
+	TLS            TLS
+}
+
+// TLS is the key material and rules of one kind of port.
+type TLS struct {
+	Keys                     Store
+	Trust                    Store
+	Protocol                 string // "" for the best one
+	EnabledProtocols         []string
+	CipherSuites             []string
+	AuthProvider             string // scheme that judges certificates, x509
+	ClientAuth               string // none, want or need
+	HostnameVerification     bool
+	PeerHostnameVerification bool // of the connecting side
+	ReverseDNS               bool
+	CRL                      bool
+	OCSP                     bool
+	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
+	PortUnification          bool          // TLS and plain on the client port
+	CertReload               bool
+	DropHandshakesEarly      bool // refuse handshakes while not serving
+}
+
+// Store is a key or trust store.
+type Store struct {
+	Location     string
+	Password     Secret
+	PasswordPath string // a file that holds the password and wins over Password
+	Type         string // JKS, PEM, PKCS12, BCFKS, or "" to go by the file's extension
+}
+
+// FourLetterWords is the whitelist of four-letter words.
+type FourLetterWords struct {
+	All   bool
+	Words []string // sorted; srvr is always among them
+}
+
+// Allowed reports whether the four-letter word may be executed.
+func (w FourLetterWords) Allowed(word string) bool { return w.All || slices.Contains(w.Words, word) }

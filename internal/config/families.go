@@ -1,0 +1,65 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// schemes maps the authentication providers Apache has to the scheme each serves.
+var schemes = map[string]string{
+	"org.apache.zookeeper.server.auth.SASLAuthenticationProvider":     "sasl",
+	"org.apache.zookeeper.server.auth.X509AuthenticationProvider":     "x509",
+	"org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider": "ensemble",
+	"org.apache.zookeeper.server.auth.DigestAuthenticationProvider":   "digest",
+	"org.apache.zookeeper.server.auth.IPAuthenticationProvider":       "ip",
+}
+
+// family takes the keys that have a free part and so no row: authProvider.N, superUser and superUser.<suffix>. It
+// reports whether the key is of a family.
+func (l *loader) family(name string, s setting) bool {
+	if name != "superUser" && !strings.HasPrefix(name, "superUser.") && !strings.HasPrefix(name, "authProvider.") {
+		return false
+	}
+	l.given[name] = s
+	return true
+}
+
+// familyRules reads the families once it is known which value of each key counts: one that was overridden must not
+// make a super user.
+func (l *loader) familyRules() {
+	a := &l.c.Auth
+	for _, name := range slices.Sorted(maps.Keys(l.given)) {
+		value := l.given[name].value
+		switch {
+		case strings.HasPrefix(name, "authProvider."):
+			scheme, ok := schemes[value]
+			if !ok {
+				l.fail(name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth",
+					alternatives(providerNames()))
+			} else if scheme != "digest" && scheme != "ip" { // those are always there
+				l.addScheme(scheme)
+			}
+		case name == "superUser" || strings.HasPrefix(name, "superUser."):
+			if value != "" && !slices.Contains(a.SASLSuperUsers, value) {
+				a.SASLSuperUsers = append(a.SASLSuperUsers, value)
+			}
+		}
+	}
+}
+
+// addScheme keeps the schemes sorted and each once, in whatever order they are configured.
+func (l *loader) addScheme(scheme string) {
+	if i, found := slices.BinarySearch(l.c.Auth.Schemes, scheme); !found {
+		l.c.Auth.Schemes = slices.Insert(l.c.Auth.Schemes, i, scheme)
+	}
+}
+
+func providerNames() []string {
+	var names []string
+	for class := range schemes {
+		names = append(names, class[strings.LastIndexByte(class, '.')+1:])
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,130 @@
+package config
+
+// where says in which places a key is read. The rest is ignored with a warning, as Apache ignores it in silence.
+type where int
+
+const (
+	inFile where = iota // zoo.cfg only
+	asProp              // zoo.cfg as X, or -Dzookeeper.X
+	onlyD               // -DX only: Apache reads the system property X, and zoo.cfg can only set zookeeper.X
+)
+
+// kind says how a value is read.
+type kind int
+
+const (
+	text     kind = iota
+	boolean       // true or false; of a property anything else is false
+	yesNo         // yes or no
+	integer       // int32
+	long          // int64
+	decimal       // floating point
+	millis        // a whole number of milliseconds
+	seconds       // a whole number of seconds
+	interval      // hours, or a number with ms, s, m, h or d
+	javaInt       // int32, also hexadecimal (0x, #) or octal (0), as Integer.getInteger
+	list          // separated by commas
+	secret        // text that is never printed
+	path          // a file or directory name
+)
+
+// key is one row: what Apache calls it and what becomes of it here. Exactly one of field, unused and refused is set.
+type key struct {
+	name    string
+	where   where
+	kind    kind
+	value   string   // default, as text; "" for none. Zooid's own where apache differs
+	apache  string   // Apache's default where Zooid chose another
+	low     int64    // least number allowed when bounded
+	high    int64    // greatest number allowed when bounded
+	bounded bool     // low and high count
+	oneOf   []string // values allowed, whatever their case; nil for any
+	plainD  bool     // -DX works beside -Dzookeeper.X
+
+	field   func(*Config) any // where the value goes
+	unused  string            // why the key has no effect
+	refused string            // why the key is an error
+	unless  string            // a value with which a refused key is no error; it is the default
+}
+
+// The reasons shared by several rows.
+const (
+	whyGroups     = "hierarchical quorums are not supported; every voter counts one, so remove group and weight lines"
+	whyTuning     = "it tunes threads and buffers that Apache's server has and this one has not"
+	whyElection   = "elections and followers work differently here and need no tuning of this kind"
+	whyPauses     = "it watches the pauses of a Java virtual machine"
+	whyWatches    = "the watch table is of one kind and cleans up at once"
+	whyStats      = "request statistics by path are taken differently"
+	whyQuorumSASL = "SASL between servers is not supported; set sslQuorum=true for mutual TLS between them"
+	whyTesting    = "it is a hook for tests that can damage data; remove it"
+	whySnapshot   = "snapshots have a format of their own here"
+	whyKerberos   = "Kerberos tickets are kept fresh without outside programs"
+)
+
+func honour(name string, w where, k kind, value string, field func(*Config) any) key {
+	return key{name: name, where: w, kind: k, value: value, field: field}
+}
+
+func unused(name string, w where, k kind, value, why string) key {
+	return key{name: name, where: w, kind: k, value: value, unused: why}
+}
+
+func refuse(name string, w where, k kind, unless, why string) key {
+	return key{name: name, where: w, kind: k, value: unless, refused: why, unless: unless}
+}
+
+// in bounds a number.
+func (k key) in(low, high int64) key {
+	k.low, k.high, k.bounded = low, high, true
+	return k
+}
+
+// of lists the values allowed.
+func (k key) of(values ...string) key {
+	k.oneOf = values
+	return k
+}
+
+// was notes the default of Apache where Zooid's is another.
+func (k key) was(apache string) key {
+	k.apache = apache
+	return k
+}
+
+// alsoPlain marks a property that -DX sets as well as -Dzookeeper.X.
+func (k key) alsoPlain() key {
+	k.plainD = true
+	return k
+}
+
+// int32Max is the largest value of Java's int, the bound where a range has no other.
+const int32Max = 1<<31 - 1
+
+// ticksMax keeps twenty ticks, the default longest session, within 32 bits of milliseconds.
+const ticksMax = int32Max / 20
+
+// table returns every key by name. It is built on each call, so nobody can change it for others.
+func table() map[string]key {
+	all := make(map[string]key)
+	for _, k := range rows() {
+		if _, dup := all[k.name]; dup {
+			panic("config: the table has two rows for " + k.name)
+		}
+		all[k.name] = k
+	}
+	return all
+}
+
+// rows returns the table in the order of Apache's administrator's guide.
+func rows() []key {
+	var all []key
+	for _, part := range [][]key{
+		basicKeys(), storageKeys(), limitKeys(), requestKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
+		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
+		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
+		tlsPortKeys(), adminKeys(), metricsKeys(), unusedKeys(), refusedKeys(),
+	} {
+		all = append(all, part...)
+	}
+	return all
+}

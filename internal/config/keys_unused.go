@@ -1,0 +1,101 @@
+package config
+
+// electionKeys tune what Apache does between its servers.
+func electionKeys() []key {
+	return []key{
+		unused("electionAlg", inFile, integer, "3", "there is one election algorithm").of("3"),
+		unused("observerMasterPort", inFile, integer, "0", "observers follow the leader").in(-1, 65535),
+		unused("syncEnabled", inFile, boolean, "true", "observers always keep a log, for they can be made voters"),
+		unused("observer.syncEnabled", asProp, boolean, "true", "observers always keep a log, for they can be made voters"),
+		unused("commitLogCount", asProp, integer, "500", whyElection),
+		unused("snapshotSizeFactor", asProp, decimal, "0.33", whyElection),
+		unused("fastleader.minNotificationInterval", asProp, millis, "200", whyElection),
+		unused("fastleader.maxNotificationInterval", asProp, millis, "60000", whyElection),
+		unused("leader.maxConcurrentSnapSyncs", asProp, integer, "10", whyElection),
+		unused("leader.maxConcurrentDiffSyncs", asProp, integer, "100", whyElection),
+		unused("learner.closeSocketAsync", asProp, boolean, "false", whyElection).alsoPlain(),
+		unused("leader.closeSocketAsync", asProp, boolean, "false", whyElection).alsoPlain(),
+		unused("learner.asyncSending", asProp, boolean, "false", whyElection).alsoPlain(),
+		unused("forward_learner_requests_to_commit_processor_disabled", asProp, boolean, "false", whyElection),
+		unused("electionPortBindRetry", asProp, integer, "3", "the election port is not opened"),
+		unused("observer.reconnectDelayMs", asProp, millis, "0", whyElection),
+		unused("observer.election.DelayMs", asProp, millis, "200", whyElection),
+		unused("observerMaster.sizeLimit", asProp, integer, "33554432", whyElection),
+		unused("leader.maxTimeToWaitForEpoch", asProp, millis, "-1", whyElection),
+		unused("leader.ackLoggingFrequency", asProp, integer, "1000", whyElection),
+		unused("leaderConnectDelayDuringRetryMs", asProp, millis, "100", whyElection),
+		unused("multiAddress.reachabilityCheckEnabled", asProp, boolean, "true", "every address of a server is tried in turn"),
+		unused("multiAddress.reachabilityCheckTimeoutMs", asProp, millis, "1000", "every address of a server is tried in turn"),
+		unused("follower.nodelay", onlyD, boolean, "true", "TCP_NODELAY is always set"),
+		unused("leader.nodelay", onlyD, boolean, "true", "TCP_NODELAY is always set"),
+		unused("follower.skipLearnerRequestToNextProcessor", asProp, boolean, "false", whyElection),
+		unused("forceSnapshotSync", asProp, boolean, "false", whyElection),
+		unused("quorum.cnxn.threads.size", inFile, integer, "20", whyTuning),
+		unused("quorum.auth.learner.saslLoginContext", inFile, text, "QuorumLearner", whyQuorumSASL),
+		unused("quorum.auth.server.saslLoginContext", inFile, text, "QuorumServer", whyQuorumSASL),
+		unused("quorum.auth.kerberos.servicePrincipal", inFile, text, "zkquorum/localhost", whyQuorumSASL),
+	}
+}
+
+// unusedKeys are accepted and have no effect: tuning of what Apache's server is made of.
+func unusedKeys() []key {
+	return []key{
+		unused("txnLogSizeLimitInKb", asProp, long, "-1", "log files have one size"),
+		unused("maxResponseCacheSize", asProp, integer, "400", "replies are made without a cache"),
+		unused("maxGetChildrenResponseCacheSize", asProp, integer, "400", "replies are made without a cache"),
+		unused("watchManagerName", asProp, text, "org.apache.zookeeper.server.watch.WatchManager", whyWatches),
+		unused("watcherCleanThreadsNum", asProp, integer, "2", whyWatches),
+		unused("watcherCleanThreshold", asProp, integer, "1000", whyWatches),
+		unused("watcherCleanIntervalInSeconds", asProp, integer, "600", whyWatches),
+		unused("maxInProcessingDeadWatchers", asProp, integer, "-1", whyWatches),
+		unused("bitHashCacheSize", asProp, integer, "10", whyWatches),
+		unused("serverCnxnFactory", asProp, text, "org.apache.zookeeper.server.NIOServerCnxnFactory", "plain and TLS connections are served alike"),
+		unused("flushDelay", asProp, long, "0", "the log is flushed whenever the disk is free"),
+		unused("maxWriteQueuePollTime", asProp, long, "0", "the log is flushed whenever the disk is free"),
+		unused("intBufferStartingSizeBytes", asProp, integer, "1024", whyTuning),
+		unused("netty.advancedFlowControl.enabled", asProp, boolean, "false", whyTuning),
+		unused("digest.enabled", asProp, boolean, "true", "the digest of the state is always kept"),
+		unused("snapshot.compression.method", asProp, text, "", "snapshots are always compressed, in a format of their own").of("", "gz", "snappy"),
+		unused("snapshot.trust.empty", asProp, boolean, "false", whySnapshot),
+		unused("serializeLastProcessedZxid.enabled", asProp, boolean, "true", whySnapshot),
+		unused("closeSessionTxn.enabled", asProp, boolean, "true", "closing a session is logged in one form"),
+		unused("jmx.log4j.disable", asProp, boolean, "false", "there is no JMX"),
+		unused("jvm.pause.monitor", inFile, boolean, "false", whyPauses),
+		unused("jvm.pause.info-threshold.ms", inFile, long, "1000", whyPauses),
+		unused("jvm.pause.warn-threshold.ms", inFile, long, "10000", whyPauses),
+		unused("jvm.pause.sleep.time.ms", inFile, long, "500", whyPauses),
+		unused("nio.numSelectorThreads", asProp, integer, "", whyTuning),
+		unused("nio.numWorkerThreads", asProp, integer, "", whyTuning),
+		unused("nio.directBufferBytes", asProp, integer, "65536", whyTuning),
+		unused("nio.shutdownTimeout", asProp, integer, "5000", whyTuning),
+		unused("commitProcessor.numWorkerThreads", asProp, integer, "", whyTuning),
+		unused("commitProcessor.maxReadBatchSize", asProp, integer, "-1", whyTuning),
+		unused("commitProcessor.maxCommitBatchSize", asProp, integer, "1", whyTuning),
+		unused("commitProcessor.shutdownTimeout", asProp, long, "5000", whyTuning),
+		unused("messageTracker.BufferSize", asProp, integer, "10", whyStats),
+		unused("messageTracker.Enabled", asProp, boolean, "false", whyStats),
+		unused("pathStats.enabled", asProp, boolean, "false", whyStats),
+		unused("pathStats.slotCapacity", asProp, integer, "60", whyStats),
+		unused("pathStats.slotDuration", asProp, integer, "15", whyStats),
+		unused("pathStats.maxDepth", asProp, integer, "6", whyStats),
+		unused("pathStats.sampleRate", asProp, decimal, "0.1", whyStats),
+		unused("pathStats.initialDelay", asProp, integer, "5", whyStats),
+		unused("pathStats.delay", asProp, integer, "5", whyStats),
+		unused("pathStats.topPathMax", asProp, integer, "20", whyStats),
+	}
+}
+
+// refusedKeys ask for what is not given: a server that ignored them would not do what its operator relies on.
+func refusedKeys() []key {
+	return []key{
+		refuse("forceSync", asProp, yesNo, "yes", "a write is acknowledged only when it is on disk; remove the line"),
+		refuse("oraclePath", inFile, path, "", "a file can't decide for a majority; use three voters, of which one may be small"),
+		refuse("quorum.auth.enableSasl", inFile, boolean, "false", whyQuorumSASL),
+		refuse("quorum.auth.learnerRequireSasl", inFile, boolean, "false", whyQuorumSASL),
+		refuse("quorum.auth.serverRequireSasl", inFile, boolean, "false", whyQuorumSASL),
+		refuse("audit.impl.class", asProp, text, "org.apache.zookeeper.audit.Slf4jAuditLogger", "Java classes can't be loaded; audit.enable=true writes the audit log"),
+		refuse("controllerPort", asProp, integer, "", whyTesting),
+		refuse("testingonly.initialZxid", asProp, long, "", whyTesting),
+		refuse("test.allowDiscontinuousProposals", asProp, boolean, "false", whyTesting),
+	}
+}

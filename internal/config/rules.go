@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// applyRules checks and completes what spans several keys. The order is that of Apache's startup.
+func (l *loader) applyRules() {
+	l.storageRules()
+	l.portRules()
+	l.sessionRules()
+	l.limitRules()
+	l.fourLetterRules()
+	l.metricsRules()
+	if len(l.errs) == 0 {
+		l.quorumRules()
+	}
+	if len(l.errs) == 0 { // the TLS port, and so the scheme x509, may come from a server line
+		l.authRules()
+	}
+}
+
+// snapRetainMin is the fewest snapshots Apache keeps; snapCountMin its smallest snapCount.
+const (
+	snapRetainMin = 3
+	snapCountMin  = 2
+)
+
+func (l *loader) storageRules() {
+	s := &l.c.Storage
+	if s.DataDir == "" {
+		l.fail("dataDir", "missing; add dataDir=/path/of/a/directory")
+	}
+	if s.DataLogDir == "" {
+		s.DataLogDir = s.DataDir
+	}
+	for _, name := range []string{"dataDir", "dataLogDir"} {
+		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") && g.value != "" {
+			l.warnAt(g, name, "a relative path begins in the server's working directory; write ./ before it or an absolute path")
+		}
+	}
+	l.atLeast("autopurge.snapRetainCount", &s.SnapRetainCount, snapRetainMin)
+	l.atLeast("snapCount", &s.SnapCount, snapCountMin)
+}
+
+// atLeast raises a number that Apache raises too, with a warning.
+func (l *loader) atLeast(name string, n *int, low int) {
+	if *n < low {
+		l.warnAt(l.given[name], name, fmt.Sprintf("%d is raised to %d, the least allowed", *n, low))
+		*n = low
+	}
+}
+
+func (l *loader) portRules() {
+	for _, p := range []struct {
+		key string
+		to  *HostPort
+	}{{"clientPort", &l.c.Client}, {"secureClientPort", &l.c.Secure}} {
+		name := p.key + "Address"
+		if _, given := l.given[name]; given && p.to.Port < 0 {
+			l.fail(name, "%s is missing; add it beside the address", p.key)
+		}
+		host := p.to.Host
+		if host == "" {
+			host = wildcard
+		}
+		host, err := canonicalHost(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+		if err != nil {
+			l.fail(name, "%v", err)
+		}
+		p.to.Host = host
+	}
+	if c, s := l.c.Client, l.c.Secure; c.Port > 0 && c == s {
+		l.fail("secureClientPort", "it is the clientPort too; give each a port of its own, or set client.portUnification=true and leave it out")
+	}
+}
+
+// wildcard listens on all interfaces.
+const wildcard = "0.0.0.0"
+
+func isWildcard(host string) bool { return host == wildcard || host == "0:0:0:0:0:0:0:0" }
+
+// Timeouts unset are these many ticks.
+const (
+	minTimeoutTicks = 2
+	maxTimeoutTicks = 20
+)
+
+func (l *loader) sessionRules() {
+	s := &l.c.Sessions
+	if s.MinTimeout < 0 {
+		s.MinTimeout = minTimeoutTicks * l.c.TickTime
+	}
+	if s.MaxTimeout < 0 {
+		s.MaxTimeout = maxTimeoutTicks * l.c.TickTime
+	}
+	if s.MinTimeout > s.MaxTimeout {
+		name := "minSessionTimeout"
+		if _, ok := l.given[name]; !ok {
+			name = "maxSessionTimeout"
+		}
+		l.fail(name, "the shortest session timeout, %d ms, is longer than the longest, %d ms; they are %d and %d ticks unless given",
+			s.MinTimeout/time.Millisecond, s.MaxTimeout/time.Millisecond, minTimeoutTicks, maxTimeoutTicks)
+	}
+}
+
+// extraSizeMin is the least room Apache leaves for its own records.
+const extraSizeMin = 1024
+
+func (l *loader) limitRules() {
+	if n := &l.c.Limits; n.JuteExtraSize < 0 {
+		n.JuteExtraSize = n.JuteMaxBuffer
+	}
+	l.c.Limits.JuteExtraSize = max(l.c.Limits.JuteExtraSize, extraSizeMin)
+	if l.c.Tree.SkipACL {
+		l.warnAt(l.given["skipACL"], "skipACL", "ACCESS CONTROL IS OFF: any client may read and change every znode")
+	}
+}
+
+func (l *loader) authRules() {
+	a := &l.c.Auth
+	if l.c.Secure.Port >= 0 || l.c.TLS.PortUnification {
+		l.addScheme("x509")
+	}
+	name := "enforce.auth.schemes"
+	if a.RequireSASL {
+		a.Enforce, a.EnforceSchemes = true, []string{"sasl"}
+		name = "sessionRequireClientSASLAuth"
+	}
+	if !a.Enforce {
+		return
+	}
+	if len(a.EnforceSchemes) == 0 {
+		l.fail(name, "enforce.auth.enabled=true needs at least one scheme here")
+	}
+	for _, scheme := range a.EnforceSchemes {
+		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) {
+			continue
+		}
+		l.fail(name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
+	}
+}
+
+// fourLetterWords are the words Apache knows.
+var fourLetterWords = []string{"conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok",
+	"srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs"}
+
+func (l *loader) fourLetterRules() {
+	const name = "4lw.commands.whitelist"
+	w := &l.c.FourLetter
+	words := []string{"srvr"}
+	if l.c.Sessions.ReadOnlyMode {
+		words = append(words, "isro")
+	}
+	for _, word := range w.Words {
+		if word == "*" { // what follows counts no more
+			w.All = true
+			words = append(words, fourLetterWords...)
+			break
+		}
+		if !slices.Contains(fourLetterWords, word) {
+			l.warnAt(l.given[name], name, fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
+			continue
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	w.Words = slices.Compact(words)
+}
+
+func (l *loader) metricsRules() {
+	m := &l.c.Metrics
+	m.Prometheus = m.ClassName == prometheusProvider
+	if m.Prometheus && m.HTTPPort < 0 && m.HTTPSPort < 0 {
+		l.fail("metricsProvider.className", "it needs a port; add metricsProvider.httpPort or metricsProvider.httpsPort")
+	}
+}

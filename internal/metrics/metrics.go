@@ -1,0 +1,201 @@
+// Package metrics keeps a server's metrics: one Registry feeds mntr, the admin server and Prometheus alike, under the
+// names ZooKeeper's tools know. Counting costs an atomic operation or a few; nothing blocks.
+package metrics
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Registry holds metrics in the order they were registered. Register all before sharing it; after that everything may
+// be called from anywhere at once. The zero Registry is empty and ready.
+type Registry struct {
+	metrics []metric
+	names   map[string]bool
+}
+
+// metric is one registered thing.
+type metric struct {
+	name string
+	shape
+}
+
+// shape is what each kind of metric can do.
+type shape interface {
+	each(name string, visit func(string, Value))
+	prometheus(name string, to *page)
+	reset()
+}
+
+// add registers a metric. A name given twice is a fault of the program.
+func (r *Registry) add(name string, s shape) {
+	if r.names[name] {
+		panic(fmt.Sprintf("metrics: every name is registered once, %s was twice", name))
+	}
+	if r.names == nil {
+		r.names = map[string]bool{}
+	}
+	r.names[name] = true
+	r.metrics = append(r.metrics, metric{name, s})
+}
+
+// Each visits every number, metrics in order of registration and the keys of a set sorted: a gauge or counter under its
+// name, a set's as KEY_NAME, a summary's as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if Advanced, p50_NAME,
+// p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
+func (r *Registry) Each(visit func(name string, value Value)) {
+	for _, m := range r.metrics {
+		m.each(m.name, visit)
+	}
+}
+
+// Reset sets counters and summaries back, as srst does; gauges show what is and stay.
+func (r *Registry) Reset() {
+	for _, m := range r.metrics {
+		m.reset()
+	}
+}
+
+// Gauge registers a number that read gives whenever asked; read must be safe to call from anywhere, and quick.
+func (r *Registry) Gauge(name string, read func() Value) { r.add(name, gauge(read)) }
+
+// GaugeSet registers numbers by key; read must return a map that nobody else changes.
+func (r *Registry) GaugeSet(name string, read func() map[string]Value) { r.add(name, gaugeSet(read)) }
+
+// Counter registers and returns a counter.
+func (r *Registry) Counter(name string) *Counter {
+	c := &Counter{}
+	r.add(name, c)
+	return c
+}
+
+// CounterSet registers and returns counters by key.
+func (r *Registry) CounterSet(name string) *CounterSet {
+	s := &CounterSet{keyed[*Counter]{make: func() *Counter { return &Counter{} }}}
+	r.add(name, s)
+	return s
+}
+
+// Summary registers and returns a summary.
+func (r *Registry) Summary(name string, level Level) *Summary {
+	s := newSummary(level)
+	r.add(name, s)
+	return s
+}
+
+// SummarySet registers and returns summaries by key.
+func (r *Registry) SummarySet(name string, level Level) *SummarySet {
+	s := &SummarySet{keyed[*Summary]{make: func() *Summary { return newSummary(level) }}}
+	r.add(name, s)
+	return s
+}
+
+// Counter counts up. All methods may be called at once from anywhere.
+type Counter struct{ n atomic.Int64 }
+
+// Add counts n more.
+func (c *Counter) Add(n int64) { c.n.Add(n) }
+
+// Inc counts one more.
+func (c *Counter) Inc() { c.n.Add(1) }
+
+// Value returns the count since the last Reset.
+func (c *Counter) Value() int64 { return c.n.Load() }
+
+// Reset begins again at 0.
+func (c *Counter) Reset() { c.n.Store(0) }
+
+func (c *Counter) each(name string, visit func(string, Value)) { visit(name, Int(c.Value())) }
+func (c *Counter) reset()                                      { c.Reset() }
+func (s *Summary) reset()                                      { s.Reset() }
+
+// CounterSet is a counter for each key.
+type CounterSet struct{ keyed[*Counter] }
+
+// SummarySet is a summary for each key.
+type SummarySet struct{ keyed[*Summary] }
+
+// The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax are counted under otherKey: at some
+// 4 KiB for a summary, a set never takes more than 4 MiB.
+const (
+	setKeysMax = 1000
+	otherKey   = "_other"
+)
+
+// keyed holds a metric for each key.
+type keyed[M shape] struct {
+	make func() M
+	all  sync.Map // key → M
+
+	mu   sync.Mutex // guards making new ones
+	size int
+}
+
+// With returns the metric of a key, made on first use. It takes no lock when the key is known. Callers on a hot path
+// with a fixed key should keep what it returns.
+func (k *keyed[M]) With(key string) M {
+	if m, ok := k.all.Load(key); ok {
+		return m.(M)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m, ok := k.all.Load(key); ok {
+		return m.(M)
+	}
+	if k.size >= setKeysMax {
+		m, _ := k.all.LoadOrStore(otherKey, k.make())
+		return m.(M)
+	}
+	k.size++
+	m := k.make()
+	k.all.Store(key, m)
+	return m
+}
+
+// inOrder visits the set by ascending key.
+func (k *keyed[M]) inOrder(visit func(key string, m M)) {
+	var keys []string
+	k.all.Range(func(key, _ any) bool {
+		keys = append(keys, key.(string))
+		return true
+	})
+	slices.Sort(keys)
+	for _, key := range keys {
+		if m, ok := k.all.Load(key); ok {
+			visit(key, m.(M))
+		}
+	}
+}
+
+func (k *keyed[M]) each(name string, visit func(string, Value)) {
+	k.inOrder(func(key string, m M) { m.each(key+"_"+name, visit) })
+}
+
+// reset keeps the keys: callers may hold what With returned.
+func (k *keyed[M]) reset() { k.inOrder(func(_ string, m M) { m.reset() }) }
+
+type gauge func() Value
+
+func (g gauge) each(name string, visit func(string, Value)) { visit(name, g()) }
+func (g gauge) reset()                                      {}
+
+type gaugeSet func() map[string]Value
+
+func (g gaugeSet) each(name string, visit func(string, Value)) {
+	g.inOrder(func(key string, v Value) { visit(key+"_"+name, v) })
+}
+
+func (g gaugeSet) reset() {}
+
+func (g gaugeSet) inOrder(visit func(key string, v Value)) {
+	values := g()
+	keys := make([]string, 0, len(values))
+	for key := range values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		visit(key, values[key])
+	}
+}

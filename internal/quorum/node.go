@@ -1,0 +1,172 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Limits of one raft group. Raft's own defaults are "no limit".
+const (
+	// messageSizeMax is the aim for one append message: larger ones delay
+	// heartbeats behind them on the same connection.
+	messageSizeMax = 1 << 20
+	// inflightMessagesMax bounds appends sent and not yet acknowledged by one
+	// follower.
+	inflightMessagesMax = 256
+	// inflightBytesMax bounds their size.
+	inflightBytesMax = 64 << 20
+	// uncommittedBytesMax bounds what a leader accepts and can't commit.
+	uncommittedBytesMax = 256 << 20
+	// committedBytesMax bounds entries handed out for apply and not yet applied.
+	committedBytesMax = 16 << 20
+)
+
+// NodeOptions says who a Node is and how patient it is.
+type NodeOptions struct {
+	ID            uint64       // this server's id, not 0
+	ElectionTicks int          // ticks without a leader before an election
+	Storage       raft.Storage // the durable log
+	Applied       uint64       // index of the last entry the state machine holds
+	Logger        raft.Logger  // nil discards
+}
+
+// A Node is one member of the group as a pure state machine. It is not safe for
+// concurrent use.
+type Node struct {
+	raw    *raft.RawNode
+	leader uint64
+	state  raft.StateType
+	term   uint64
+}
+
+// Effects is what one turn of a Node asks of its shell. The slices are reused
+// by the next turn.
+type Effects struct {
+	// Send holds messages to peers, to be sent in order; each may be lost.
+	Send []*pb.Message
+	// Appends holds writes to carry out in order. Once one is durable its
+	// Responses go to Node.Step (those addressed to this node) or to peers.
+	Appends []*pb.Message
+	// Applies holds committed entries to apply in order; the Responses go to
+	// Node.Step afterwards.
+	Applies []*pb.Message
+	// Reads holds answers to ReadIndex: once Index is applied, the read is safe.
+	Reads []raft.ReadState
+	// LeaderChanged says that Leader, IsLeader or Term differ from last turn.
+	LeaderChanged bool
+}
+
+// NewNode returns the Node that continues what o.Storage holds.
+func NewNode(o NodeOptions) (*Node, error) {
+	logger := o.Logger
+	if logger == nil {
+		logger = discard{}
+	}
+	raw, err := raft.NewRawNode(&raft.Config{
+		ID:                        o.ID,
+		ElectionTick:              o.ElectionTicks,
+		HeartbeatTick:             1,
+		Storage:                   o.Storage,
+		Applied:                   o.Applied,
+		AsyncStorageWrites:        true,
+		MaxSizePerMsg:             messageSizeMax,
+		MaxCommittedSizePerReady:  committedBytesMax,
+		MaxUncommittedEntriesSize: uncommittedBytesMax,
+		MaxInflightMsgs:           inflightMessagesMax,
+		MaxInflightBytes:          inflightBytesMax,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		DisableProposalForwarding: true,
+		StepDownOnRemoval:         true,
+		Logger:                    logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start raft as server %d: %w", o.ID, err)
+	}
+	return &Node{raw: raw}, nil
+}
+
+// Tick advances the node's clock by one tick.
+func (n *Node) Tick() { n.raw.Tick() }
+
+// Step takes a message from a peer or a response of a local write. A message of
+// a server that isn't a member is dropped, which is no error.
+func (n *Node) Step(m *pb.Message) error {
+	err := n.raw.Step(m)
+	if errors.Is(err, raft.ErrStepPeerNotFound) || errors.Is(err, raft.ErrProposalDropped) {
+		return nil
+	}
+	return err
+}
+
+// Campaign starts an election without waiting for the clock: for the only voter
+// of a group, and for a follower that learned that its leader is gone.
+func (n *Node) Campaign() error { return n.raw.Campaign() }
+
+// Propose appends a batch to the log if this node leads; raft.ErrProposalDropped
+// says that it was not accepted.
+func (n *Node) Propose(batch []byte) error { return n.raw.Propose(batch) }
+
+// ReadIndex asks for an index that no write acknowledged before this call
+// exceeds. The answer is in a later turn's Effects, with ctx, or never comes if
+// leadership is lost; ctx must not be used twice.
+func (n *Node) ReadIndex(ctx []byte) { n.raw.ReadIndex(ctx) }
+
+// Leader returns the id of the leader as far as this node knows, or 0.
+func (n *Node) Leader() uint64 { return n.leader }
+
+// IsLeader reports whether this node leads.
+func (n *Node) IsLeader() bool { return n.state == raft.StateLeader }
+
+// Term returns the current term.
+func (n *Node) Term() uint64 { return n.term }
+
+// HasReady reports whether Turn has something to hand out.
+func (n *Node) HasReady() bool { return n.raw.HasReady() }
+
+// Turn moves what raft wants done into ef, and reports whether there is any.
+func (n *Node) Turn(ef *Effects) bool {
+	ef.Send, ef.Appends, ef.Applies, ef.Reads = ef.Send[:0], ef.Appends[:0], ef.Applies[:0], nil
+	ef.LeaderChanged = false
+	if !n.raw.HasReady() {
+		return false
+	}
+	rd := n.raw.Ready()
+	for _, m := range rd.Messages {
+		switch m.GetTo() {
+		case raft.LocalAppendThread:
+			ef.Appends = append(ef.Appends, m)
+		case raft.LocalApplyThread:
+			ef.Applies = append(ef.Applies, m)
+		default:
+			ef.Send = append(ef.Send, m)
+		}
+	}
+	ef.Reads = rd.ReadStates
+	st := n.raw.BasicStatus()
+	if st.Lead != n.leader || st.RaftState != n.state || st.GetTerm() != n.term {
+		n.leader, n.state, n.term = st.Lead, st.RaftState, st.GetTerm()
+		ef.LeaderChanged = true
+	}
+	return true
+}
+
+// discard drops raft's own diagnostics but keeps its panics, which name broken
+// invariants.
+type discard struct{}
+
+func (discard) Debug(...any)              {}
+func (discard) Debugf(string, ...any)     {}
+func (discard) Error(...any)              {}
+func (discard) Errorf(string, ...any)     {}
+func (discard) Info(...any)               {}
+func (discard) Infof(string, ...any)      {}
+func (discard) Warning(...any)            {}
+func (discard) Warningf(string, ...any)   {}
+func (discard) Fatal(v ...any)            { panic(fmt.Sprint(v...)) }
+func (discard) Fatalf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }
+func (discard) Panic(v ...any)            { panic(fmt.Sprint(v...)) }
+func (discard) Panicf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Limits of one connection's queues.
+const (
+	// unansweredMax bounds the requests of one connection that wait for an
+	// answer; beyond it the connection isn't read. Java clients have no limit of
+	// their own, kazoo neither.
+	unansweredMax = 1000
+	// unansweredBytesMax bounds their size.
+	unansweredBytesMax = 4 << 20
+	// outputPauseBytes is how much unread output stops the reading of further
+	// requests: a client that doesn't read its replies gets no more of them.
+	outputPauseBytes = 4 << 20
+	// outputMaxBytes is how much unread output ends the connection: only
+	// notifications can go beyond the pause, and dropping one is not allowed.
+	outputMaxBytes = 64 << 20
+	// outputKeepBytes is the largest output buffer an idle connection keeps.
+	outputKeepBytes = 16 << 10
+)
+
+// A client is one client connection as the replica sees it: what it is allowed,
+// what it waits for and what it has been told. It has no socket; the shell moves
+// bytes in (replica.request) and out (takeOutput).
+type client struct {
+	id      int64  // cnx: unique in the cluster, over restarts too
+	remote  string // "address:port", for people
+	address jute.ID
+	since   time.Time
+
+	// wake is called, with mu held, when output waits and nobody is flushing
+	// it. It must not block.
+	wake func()
+
+	// Set when the session is attached, before established closes.
+	hello       jute.ConnectRequest
+	session     int64
+	timeout     int32 // ms
+	established chan struct{}
+
+	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
+	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
+	seq       int64                     // of the last write sent; owned by the reader
+	touched   bool                      // is in replica.touched
+
+	stats clientStats
+
+	mu         sync.Mutex
+	unanswered queue
+	out        []byte // frames to write
+	spare      []byte // the other output buffer
+	flushing   bool   // somebody is writing out's predecessor
+	closing    bool   // close once out is written; nothing is appended any more
+	closed     bool   // the socket is gone
+	room       sync.Cond
+	why        string // reason of closing, for the log
+}
+
+// identities returns who the client has proved to be; the slice is shared.
+func (c *client) identities() []jute.ID { return *c.ids.Load() }
+
+func newClient(id int64, remote string, address jute.ID, wake func()) *client {
+	c := &client{id: id, remote: remote, address: address, wake: wake, established: make(chan struct{})}
+	c.room.L = &c.mu
+	c.ids.Store(&[]jute.ID{address})
+	c.stats.reset()
+	return c
+}
+
+// A request is one entry of a client's queue of unanswered requests.
+type request struct {
+	xid   int32
+	op    *op
+	seq   int64  // of a write, from 1; of a sync its ticket
+	at    int64  // now (ns) when it arrived
+	ready bool   // a sync whose answer may go out
+	body  []byte // a read's body, or a write's record in case it must be sent again
+}
+
+// queue is a FIFO of requests that reuses its memory.
+type queue struct {
+	items []request
+	head  int
+	bytes int
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+func (q *queue) front() *request { return &q.items[q.head] }
+
+func (q *queue) push(r request) {
+	if q.head > 0 && len(q.items) == cap(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, r)
+	q.bytes += len(r.body)
+}
+
+func (q *queue) pop() {
+	q.bytes -= len(q.items[q.head].body)
+	q.items[q.head] = request{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+}
+
+// reserve waits until the connection may queue another request; overloaded says
+// that the whole server has too much unanswered, in which case a connection with
+// nothing unanswered still gets its turn. It reports false once the connection
+// is closing.
+func (c *client) reserve(overloaded func() bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closing && !c.closed {
+		n := c.unanswered.len()
+		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
+		if !full && (n == 0 || !overloaded()) {
+			return true
+		}
+		c.room.Wait()
+	}
+	return false
+}
+
+// expect queues a request for an answer later on.
+func (c *client) expect(r request) {
+	c.mu.Lock()
+	c.unanswered.push(r)
+	c.mu.Unlock()
+}
+
+// queued is called with mu held after something was appended to out.
+func (c *client) queued() {
+	if len(c.out) > outputMaxBytes {
+		c.closeLocked("it does not read what it is sent")
+		c.out = nil
+	}
+	if !c.flushing {
+		c.flushing = true
+		c.wake()
+	}
+}
+
+// reply appends a frame with a header and whatever body appends, which may be
+// nil.
+func (c *client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.closed {
+		return
+	}
+	out, start := jute.BeginFrame(c.out)
+	out = h.Append(out)
+	if body != nil {
+		out = body(out)
+	}
+	c.out = jute.EndFrame(out, start)
+	c.stats.sent.Add(1)
+	c.queued()
+}
+
+// closeAfter lets what is queued go out, then closes the connection.
+func (c *client) closeAfter(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeLocked(why)
+	if !c.flushing && !c.closed {
+		c.flushing = true
+		c.wake()
+	}
+}
+
+func (c *client) closeLocked(why string) {
+	if !c.closing {
+		c.closing, c.why = true, why
+		c.room.Broadcast()
+	}
+}
+
+// takeOutput hands the waiting output to whoever flushes. With nothing left it
+// ends the flushing and returns nil; last says that the connection is to be
+// closed then. done returns the buffer taken before.
+func (c *client) takeOutput(done []byte) (out []byte, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(done) <= outputKeepBytes || len(c.out) > 0 {
+		c.spare = done[:0]
+	}
+	if len(c.out) < outputPauseBytes {
+		c.room.Signal()
+	}
+	if len(c.out) == 0 {
+		c.flushing = false
+		return nil, c.closing
+	}
+	out, c.out, c.spare = c.out, c.spare, nil
+	return out, false
+}
+
+// disconnected marks the socket gone and frees what waited for it.
+func (c *client) disconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.unanswered, c.out, c.spare = queue{}, nil, nil
+	c.room.Broadcast()
+}
+
+// appendReply appends a whole frame that is only a header.
+func appendReply(b []byte, h jute.ReplyHeader) []byte {
+	b, start := jute.BeginFrame(b)
+	return jute.EndFrame(h.Append(b), start)
+}

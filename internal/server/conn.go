@@ -1,0 +1,183 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Sizes of a connection's read buffer. An idle connection holds the smallest; a
+// busy one grows to the largest, which one read of the socket can fill.
+const (
+	inputBytesMin = 512
+	inputBytesMax = 64 << 10
+	// inputQuietReads is how many small reads in a row give the memory back.
+	inputQuietReads = 16
+)
+
+// serveConn is the life of one connection, on a goroutine of its own.
+func (s *Server) serveConn(nc net.Conn) {
+	defer nc.Close()
+	remote := nc.RemoteAddr().String()
+	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	var head [4]byte
+	if _, err := io.ReadFull(nc, head[:]); err != nil {
+		s.log.Debug("a connection closed before it sent anything", "client", remote, "err", err)
+		return
+	}
+	if word := string(head[:]); isFourLetterWord(word) {
+		s.fourLetterWord(nc, word)
+		return
+	}
+	c := newClient(s.ids.take(), remote, addressID(nc.RemoteAddr()), nil)
+	c.since = time.Now()
+	c.wake = func() { go s.flush(nc, c) }
+	if err := s.handshake(nc, c, int(int32(binary.BigEndian.Uint32(head[:])))); err != nil {
+		s.log.Warn("a connection was closed during its handshake", "client", remote, "err", err)
+		s.replica.stats.rejected.Add(1)
+	} else {
+		nc.SetReadDeadline(time.Time{})
+		err := s.readRequests(nc, c)
+		s.logEnd(c, err)
+	}
+	s.replica.disconnected(c)
+}
+
+// handshake reads the connect request, whose length was read already, and waits
+// until the session is attached.
+func (s *Server) handshake(nc net.Conn, c *client, size int) error {
+	if size < 0 || size > jute.ConnectRequestSizeMax {
+		return fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist", size, jute.ConnectRequestSizeMax)
+	}
+	frame := make([]byte, size)
+	if _, err := io.ReadFull(nc, frame); err != nil {
+		return fmt.Errorf("read the connect request: %w", err)
+	}
+	var req jute.ConnectRequest
+	d := jute.NewDecoder(frame)
+	req.Decode(d)
+	if d.Err() != nil {
+		return fmt.Errorf("decode the connect request: %w", d.Err())
+	}
+	if err := s.replica.connect(c, &req, s.ids.take); err != nil {
+		return err
+	}
+	patience := time.NewTimer(max(s.opt.SessionlessTimeout, time.Duration(c.timeout)*time.Millisecond))
+	defer patience.Stop()
+	select {
+	case <-c.established:
+		return nil
+	case <-patience.C:
+		return errors.New("no quorum agreed on its session in time")
+	case <-s.closing:
+		return errors.New("the server is stopping")
+	}
+}
+
+// readRequests feeds what arrives to the replica until the connection ends.
+func (s *Server) readRequests(nc net.Conn, c *client) error {
+	buf := make([]byte, 0, inputBytesMin)
+	quiet := 0
+	for {
+		if s.flushOwn(nc, c) {
+			return errClosing
+		}
+		n, err := nc.Read(buf[len(buf):cap(buf)])
+		if err != nil {
+			return err
+		}
+		buf = buf[:len(buf)+n]
+		used, err := s.replica.receive(c, buf, s.now())
+		if err != nil {
+			s.flushOwn(nc, c)
+			return err
+		}
+		rest := len(buf) - used
+		switch {
+		case used > 0 && rest == 0 && cap(buf) > inputBytesMin && len(buf) < inputBytesMin:
+			if quiet++; quiet >= inputQuietReads {
+				buf, quiet = make([]byte, 0, inputBytesMin), 0
+			}
+		case len(buf) == cap(buf):
+			quiet = 0
+			buf, used = grow(buf, used), 0
+		default:
+			quiet = 0
+		}
+		buf = buf[:copy(buf, buf[used:])]
+	}
+}
+
+// grow returns a larger buffer with the bytes from used on: up to inputBytesMax
+// by fours, beyond it (one large frame) by twos as its bytes arrive.
+func grow(buf []byte, used int) []byte {
+	rest := buf[used:]
+	size := min(cap(buf)*4, inputBytesMax)
+	if len(rest) >= size/2 {
+		size = cap(buf) * 2
+	}
+	return append(make([]byte, 0, size), rest...)
+}
+
+// flushOwn writes waiting output on the reader's goroutine, unless another one
+// is at it, and reports whether the connection is to end.
+func (s *Server) flushOwn(nc net.Conn, c *client) bool {
+	c.mu.Lock()
+	ended := c.closed || c.closing && len(c.out) == 0
+	if c.flushing || len(c.out) == 0 {
+		flushing := c.flushing
+		c.mu.Unlock()
+		return ended && !flushing
+	}
+	c.flushing = true
+	c.mu.Unlock()
+	return s.flush(nc, c)
+}
+
+// flush writes a client's output until there is none, and reports whether the
+// connection was ended.
+func (s *Server) flush(nc net.Conn, c *client) bool {
+	var out []byte
+	for {
+		var last bool
+		if out, last = c.takeOutput(out); last {
+			nc.Close()
+			return true
+		}
+		if out == nil {
+			return false
+		}
+		nc.SetWriteDeadline(time.Now().Add(s.opt.WriteTimeout))
+		if _, err := nc.Write(out); err != nil {
+			c.closeAfter("writing to it failed: " + err.Error())
+			nc.Close()
+			c.mu.Lock()
+			c.closed, c.flushing = true, false
+			c.mu.Unlock()
+			return true
+		}
+	}
+}
+
+// logEnd says why a connection ended.
+func (s *Server) logEnd(c *client, err error) {
+	c.mu.Lock()
+	why := c.why
+	c.mu.Unlock()
+	var size *jute.FrameSizeError
+	switch {
+	case why != "":
+		s.log.Info("closed a client connection", "client", c.remote, "session", sessionText(c.session), "why", why)
+	case errors.As(err, &size):
+		s.log.Warn("closed a client connection: the frame is malformed or too large", "client", c.remote, "session", sessionText(c.session), "err", err)
+	case errors.Is(err, io.EOF):
+		s.log.Info("a client closed its connection", "client", c.remote, "session", sessionText(c.session))
+	default:
+		s.log.Info("a client connection ended", "client", c.remote, "session", sessionText(c.session), "err", err)
+	}
+}

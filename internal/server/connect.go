@@ -1,0 +1,144 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// refusal is the reason why a connect request gets no answer but a closed
+// connection, as from Apache: the client is to try another server.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+
+// clampTimeout returns the session timeout granted for the one wanted, in ms.
+func (l *limits) clampTimeout(wanted int32) int32 {
+	return min(max(wanted, l.timeoutMin), l.timeoutMax)
+}
+
+// connect takes a connect request: it registers the client and sends the
+// request to attach a session through the log. c.established is closed once
+// that is decided (see attached); an error is the reason to close at once.
+// newID draws ids for sessions.
+func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.serving:
+		return refusal("the server is not serving yet")
+	case req.LastZxidSeen > r.tree.LastZxid():
+		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+	}
+	c.hello = *req
+	c.hello.Passwd = append([]byte(nil), req.Passwd...)
+	c.timeout = r.limits.clampTimeout(req.Timeout)
+	c.lastHeard.Store(r.now() / 1e6)
+	r.clients[c.id] = c
+	if req.SessionID == 0 {
+		c.hello.SessionID = newID()
+		r.submitAttach(c, jute.OpCreateSession, r.secret())
+		return nil
+	}
+	if old := r.sessions[req.SessionID]; old != nil && old != c {
+		// A client that comes back over a new connection has given up the old one.
+		old.closeAfter("its client reconnected")
+	}
+	r.submitAttach(c, tree.OpAttach, c.hello.Passwd)
+	return nil
+}
+
+func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
+	c.hello.Passwd = passwd
+	var body []byte
+	if op == jute.OpCreateSession {
+		body = jute.AppendBuffer(jute.AppendInt(body, c.timeout), passwd)
+	} else {
+		body = jute.AppendInt(jute.AppendBuffer(body, passwd), c.timeout)
+	}
+	r.outbox.add(&tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: body})
+	r.kick()
+}
+
+// attached answers a connect request whose entry has been applied; mu is held
+// alone. It is also how every server learns that a session is alive.
+func (r *replica) attached(res *tree.Result) {
+	if res.Err == jute.OK {
+		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
+			old.closeAfter("its session moved to another connection")
+			delete(r.sessions, res.Session)
+		}
+	}
+	c := r.clients[res.Cnx]
+	if c == nil {
+		return
+	}
+	reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
+	why := ""
+	switch {
+	case res.Err == jute.OK:
+		reply.Timeout, reply.SessionID, reply.Passwd = c.timeout, res.Session, c.hello.Passwd
+		c.session = res.Session
+		r.sessions[res.Session] = c
+	case res.Op == jute.OpCreateSession:
+		why = "its new session id was taken; the client tries again"
+	default:
+		why = "its session is over or the password is wrong"
+	}
+	c.mu.Lock()
+	var start int
+	c.out, start = jute.BeginFrame(c.out)
+	c.out = jute.EndFrame(reply.Append(c.out), start)
+	c.stats.sent.Add(1)
+	if why != "" {
+		c.closeLocked(why)
+	}
+	c.mu.Unlock()
+	close(c.established)
+	r.touch(c)
+}
+
+// ended closes the connection of a session that is over; mu is held alone.
+func (r *replica) ended(res *tree.Result, now int64) {
+	if !res.Closed {
+		if c := r.clients[res.Cnx]; c != nil && res.Op == jute.OpCloseSession {
+			c.closeAfter("its session ended")
+		}
+		return
+	}
+	r.expiry.forget(res.Session)
+	c := r.sessions[res.Session]
+	if c == nil {
+		return
+	}
+	delete(r.sessions, res.Session)
+	if res.Op == jute.OpCloseSession && c.id == res.Cnx {
+		r.complete(c, res, now)
+		c.closeAfter("its client closed the session")
+	} else {
+		c.closeAfter("its session expired")
+	}
+}
+
+// disconnected forgets a client whose socket is gone. Its session lives on until
+// it expires or reconnects.
+func (r *replica) disconnected(c *client) {
+	r.mu.Lock()
+	delete(r.clients, c.id)
+	if r.sessions[c.session] == c {
+		delete(r.sessions, c.session)
+		if r.leader.IsLeader {
+			r.expiry.touch(c.session, c.lastHeard.Load())
+		}
+	}
+	r.watchMu.Lock()
+	r.watches.RemoveWatcher(c.id)
+	r.watchMu.Unlock()
+	r.mu.Unlock()
+	c.mu.Lock()
+	r.outstanding.Add(-int64(c.unanswered.len()))
+	c.mu.Unlock()
+	c.disconnected()
+}

@@ -1,0 +1,104 @@
+package server
+
+import "slices"
+
+// expiry decides which sessions have been silent for too long. Only the leader
+// uses what it says, but every server keeps it current with the sessions there
+// are, so that it is ready to lead. Times are ms of a monotonic clock.
+//
+// Sessions are kept in buckets of one tick, as in Apache: a session is looked at
+// once in the tick after its deadline, and put in a later bucket if it was heard
+// meanwhile. So being heard costs one store and no bucket changes, and a session
+// ends between its timeout and its timeout plus one tick after it was last
+// heard.
+//
+// It is not safe for concurrent use; replica.mu guards it.
+type expiry struct {
+	tick     int64
+	sessions map[int64]*lifetime
+	buckets  map[int64][]int64 // bucket number → session ids, in order of arrival
+	next     int64             // the first bucket not looked at yet
+}
+
+// lifetime is what expiry knows of a session.
+type lifetime struct {
+	timeout int64
+	heard   int64
+	bucket  int64
+}
+
+func newExpiry(tick, now int64) expiry {
+	tick = max(tick, 1)
+	return expiry{tick: tick, sessions: map[int64]*lifetime{}, buckets: map[int64][]int64{}, next: now / tick}
+}
+
+// heard notes that a session of that timeout (ms) is alive at now, and begins to
+// watch it if it is new.
+func (e *expiry) heard(session int64, timeout int32, now int64) {
+	l := e.sessions[session]
+	if l == nil {
+		l = &lifetime{bucket: -1}
+		e.sessions[session] = l
+	}
+	l.timeout, l.heard = int64(timeout), max(l.heard, now)
+	if b := e.bucketOf(l); l.bucket < 0 || b < l.bucket {
+		// A new session, or one with a shorter timeout than before: its old place
+		// is passed over when its bucket comes.
+		l.bucket = b
+		e.buckets[b] = append(e.buckets[b], session)
+	}
+}
+
+// touch notes that a known session was alive at now.
+func (e *expiry) touch(session, now int64) {
+	if l := e.sessions[session]; l != nil {
+		l.heard = max(l.heard, now)
+	}
+}
+
+// forget ends the watch over a session.
+func (e *expiry) forget(session int64) { delete(e.sessions, session) }
+
+// bucketOf returns the bucket in which l is to be looked at: the one after its
+// deadline's.
+func (e *expiry) bucketOf(l *lifetime) int64 {
+	return max((l.heard+l.timeout)/e.tick+1, e.next)
+}
+
+// due returns, in ascending order, the sessions whose deadline has passed at
+// now. heardAt gives what is known elsewhere of when a session was last heard.
+// A session that is due stays, and is due again a tick later unless it is
+// forgotten or heard: the request to end it may get lost with a leader.
+func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
+	var dead []int64
+	first := e.next
+	e.next = max(e.next, now/e.tick+1)
+	for b := first; b < e.next; b++ {
+		if len(e.buckets) == 0 {
+			break
+		}
+		for _, id := range e.buckets[b] {
+			l := e.sessions[id]
+			if l == nil || l.bucket != b {
+				continue
+			}
+			l.heard = max(l.heard, heardAt(id))
+			if l.heard+l.timeout <= now {
+				dead = append(dead, id)
+			}
+			l.bucket = e.bucketOf(l)
+			e.buckets[l.bucket] = append(e.buckets[l.bucket], id)
+		}
+		delete(e.buckets, b)
+	}
+	slices.Sort(dead)
+	return dead
+}
+
+// refresh gives every session its full timeout again: after an election, and
+// after a stall of this server, nobody may be blamed for silence.
+func (e *expiry) refresh(now int64) {
+	for _, l := range e.sessions { // any order: each is changed alone
+		l.heard = max(l.heard, now)
+	}
+}

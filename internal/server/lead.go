@@ -1,0 +1,90 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// What only the leader does: end silent sessions, remove empty containers and
+// znodes whose time to live is over. It decides; the log makes it so.
+
+// stallMs is how late a tick must come for the server to count itself as
+// stalled: it then can't tell a silent client from one it didn't listen to.
+const stallMs = 1000
+
+// Lead tells the replica who leads.
+func (r *replica) Lead(l quorum.Leadership) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.IsLeader && !r.leader.IsLeader {
+		now := r.now() / 1e6
+		r.tree.Sessions(func(s tree.Session) bool {
+			r.expiry.heard(s.ID, s.Timeout, now)
+			return true
+		})
+		r.expiry.refresh(now)
+		r.proposeSettings()
+	}
+	r.leader = l
+}
+
+// proposeSettings puts this server's settings in the log if the tree has others.
+func (r *replica) proposeSettings() {
+	have, want := r.tree.Settings(), r.settings
+	if bytes.Equal(have.Append(nil), want.Append(nil)) {
+		return
+	}
+	r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+	r.kick()
+}
+
+// expire proposes the end of every session that is due at now (ms). last is when
+// it was called before.
+func (r *replica) expire(now, last int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.leader.IsLeader {
+		return
+	}
+	if now-last > stallMs+r.expiry.tick {
+		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
+		r.expiry.refresh(now)
+	}
+	dead := r.expiry.due(now, func(session int64) int64 {
+		if c := r.sessions[session]; c != nil {
+			return c.lastHeard.Load()
+		}
+		return 0
+	})
+	for _, id := range dead {
+		r.log.Info("session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
+		r.outbox.add(&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))})
+	}
+	if len(dead) > 0 {
+		r.kick()
+	}
+}
+
+// reapScan is how many znodes reapable looks at while it holds up writes.
+const reapScan = 16 << 10
+
+// reapable returns paths of containers and TTL znodes that can go, from a part
+// of the tree that begins at cursor (0 at first), and the cursor to go on from,
+// 0 at the end.
+func (r *replica) reapable(cursor uint32, neverUsedMs int64) (paths []string, next uint32) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if !r.leader.IsLeader {
+		return nil, 0
+	}
+	return r.tree.Reapable(cursor, reapScan, r.wall(), neverUsedMs)
+}
+
+// reap proposes the removal of a path that reapable returned.
+func (r *replica) reap(path string, neverUsedMs int64) {
+	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
+	r.kick()
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Options are a Server's settings, read once by the caller. The comments name
+// the key of zoo.cfg or the system property.
+type Options struct {
+	ID      uint64   // myid; 1 for a standalone server
+	DataDir string   // dataDir: snapshots, and the log unless LogDir names another
+	LogDir  string   // dataLogDir
+	Listen  []string // client addresses, "host:port"; port 0 lets the kernel choose
+	Backlog int      // clientPortListenBacklog, as Apache prints it
+
+	Tick              time.Duration // tickTime
+	SessionTimeoutMin time.Duration // minSessionTimeout
+	SessionTimeoutMax time.Duration // maxSessionTimeout
+
+	MaxClientConnections int // maxClientCnxns: per client address, 0 for no limit
+	MaxConnections       int // maxCnxns: in all, 0 for no limit
+	MaxFrame             int // jute.maxbuffer, bytes
+	MaxOutstanding       int // globalOutstandingLimit
+
+	// SessionlessTimeout ends connections that don't complete their handshake
+	// (nio.sessionlessCnxnTimeout).
+	SessionlessTimeout time.Duration
+	// WriteTimeout ends connections that take none of their output for so long.
+	WriteTimeout time.Duration
+
+	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …
+	Auth     auth.Options
+
+	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
+	// all. srvr always is.
+	FourLetterWords []string
+
+	SnapCount     int           // snapCount: changes between snapshots
+	SnapBytes     int64         // snapSizeLimitInKb: log bytes that force one
+	SnapshotsKept int           // autopurge.snapRetainCount
+	ReapInterval  time.Duration // znode.container.checkIntervalMs
+	ReapPerMinute int           // znode.container.maxPerMinute
+	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never
+	Log           *slog.Logger
+	Version       string // as the srvr word prints it
+}
+
+// Defaults of the options that zero would make useless.
+const (
+	tickDefault               = 3 * time.Second
+	outstandingDefault        = 1000
+	sessionlessTimeoutDefault = 10 * time.Second
+	writeTimeoutDefault       = 30 * time.Second
+	snapCountDefault          = 100_000
+	snapBytesDefault          = 4 << 30
+	snapshotsKeptDefault      = 3
+	reapIntervalDefault       = time.Minute
+	reapPerMinuteDefault      = 10_000
+)
+
+// withDefaults returns o with its zero values replaced.
+func (o Options) withDefaults() Options {
+	def := func(p *time.Duration, v time.Duration) {
+		if *p <= 0 {
+			*p = v
+		}
+	}
+	num := func(p *int, v int) {
+		if *p <= 0 {
+			*p = v
+		}
+	}
+	if o.ID == 0 {
+		o.ID = 1
+	}
+	def(&o.Tick, tickDefault)
+	def(&o.SessionTimeoutMin, 2*o.Tick)
+	def(&o.SessionTimeoutMax, 20*o.Tick)
+	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
+	def(&o.WriteTimeout, writeTimeoutDefault)
+	def(&o.ReapInterval, reapIntervalDefault)
+	num(&o.MaxFrame, jute.MaxBufferDefault)
+	num(&o.MaxOutstanding, outstandingDefault)
+	num(&o.SnapCount, snapCountDefault)
+	num(&o.SnapshotsKept, snapshotsKeptDefault)
+	num(&o.ReapPerMinute, reapPerMinuteDefault)
+	if o.SnapBytes <= 0 {
+		o.SnapBytes = snapBytesDefault
+	}
+	if o.LogDir == "" {
+		o.LogDir = o.DataDir
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The read operations. Each appends its reply's body to out, or returns a code
+// other than OK, in which case what it appended is thrown away. r.mu is held at
+// least shared, and c.mu.
+
+// pathWatch decodes the record that most reads have.
+func pathWatch(body []byte) (path string, watch bool, ok bool) {
+	var req jute.PathWatchRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	return req.Path, req.Watch, d.Err() == nil
+}
+
+func pathOnly(body []byte) (path string, ok bool) {
+	var d jute.Decoder
+	d.Reset(body)
+	path = d.String()
+	return path, d.Err() == nil
+}
+
+func (r *replica) watch(c *client, path string, kind watch.Kind) {
+	r.watchMu.Lock()
+	r.watches.Add(c.id, path, kind)
+	r.watchMu.Unlock()
+}
+
+func (r *replica) readPing(_ *client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
+
+func (r *replica) readSync(_ *client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return jute.AppendString(out, path), jute.OK
+}
+
+// readExists leaves its watch also where there is no znode, but not where the
+// client may not read it.
+func (r *replica) readExists(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendExists(out, path, c.identities())
+	if wanted && (code == jute.OK || code == jute.ErrNoNode) {
+		r.watch(c, path, watch.Data)
+	}
+	return out, code
+}
+
+func (r *replica) readGetData(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetData(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Data)
+	}
+	return out, code
+}
+
+func (r *replica) readGetACL(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendGetACL(out, path, c.identities())
+}
+
+func (r *replica) readGetChildren(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetChildren(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Child)
+	}
+	return out, code
+}
+
+func (r *replica) readGetChildren2(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetChildren2(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Child)
+	}
+	return out, code
+}
+
+func (r *replica) readGetAllChildrenNumber(c *client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendAllChildrenNumber(out, path, c.identities())
+}
+
+func (r *replica) readGetEphemerals(c *client, out, body []byte) ([]byte, jute.Code) {
+	prefix, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendEphemerals(out, c.session, prefix), jute.OK
+}
+
+func (r *replica) readMulti(c *client, out, body []byte) ([]byte, jute.Code) {
+	return r.tree.AppendMultiRead(out, body, c.identities())
+}
+
+func (r *replica) readWhoAmI(c *client, out, _ []byte) ([]byte, jute.Code) {
+	res := auth.WhoAmI(c.identities())
+	return res.Append(out), jute.OK
+}
+
+func (r *replica) readAddWatch(c *client, out, body []byte) ([]byte, jute.Code) {
+	var req jute.AddWatchRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	kind := watch.Persistent
+	if req.Mode == jute.AddWatchPersistentRecursive {
+		kind = watch.Recursive
+	}
+	if d.Err() != nil || req.Mode != jute.AddWatchPersistent && req.Mode != jute.AddWatchPersistentRecursive {
+		return out, jute.ErrMarshallingError
+	}
+	r.watch(c, req.Path, kind)
+	return jute.AppendInt(out, 0), jute.OK
+}
+
+func (r *replica) readCheckWatches(c *client, out, body []byte) ([]byte, jute.Code) {
+	return r.oneOfWatches(c, out, body, r.watches.Check)
+}
+
+func (r *replica) readRemoveWatches(c *client, out, body []byte) ([]byte, jute.Code) {
+	return r.oneOfWatches(c, out, body, r.watches.Remove)
+}
+
+// oneOfWatches runs check or remove for the record that both operations have.
+func (r *replica) oneOfWatches(c *client, out, body []byte, do func(watcher int64, path string, typ jute.WatcherType) jute.Code) ([]byte, jute.Code) {
+	var req jute.WatchesRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	if d.Err() != nil {
+		return out, jute.ErrMarshallingError
+	}
+	r.watchMu.Lock()
+	defer r.watchMu.Unlock()
+	return out, do(c.id, req.Path, req.Type)
+}
+
+// readSetWatches exists for the table of operations; answer calls setWatches,
+// which must append frames of its own before the reply's.
+func (r *replica) readSetWatches(_ *client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
+
+// setWatches leaves a reconnected client's watches, and appends a notification
+// for each whose event happened while it was away, as far as that shows.
+func (r *replica) setWatches(c *client, out []byte, code jute.Op, body []byte) ([]byte, jute.Code) {
+	var req jute.SetWatches
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d, code)
+	if d.Err() != nil {
+		return out, jute.ErrMarshallingError
+	}
+	tell := func(typ jute.EventType, path string) {
+		out = appendNotification(out, -1, typ, path)
+		c.stats.sent.Add(1)
+	}
+	for _, p := range req.Data {
+		switch stat, ok := r.tree.Stat(p); {
+		case !ok:
+			tell(jute.EventNodeDeleted, p)
+		case stat.Mzxid > req.RelativeZxid:
+			tell(jute.EventNodeDataChanged, p)
+		default:
+			r.watch(c, p, watch.Data)
+		}
+	}
+	for _, p := range req.Exist {
+		if _, ok := r.tree.Stat(p); ok {
+			tell(jute.EventNodeCreated, p)
+		} else {
+			r.watch(c, p, watch.Data)
+		}
+	}
+	for _, p := range req.Child {
+		switch stat, ok := r.tree.Stat(p); {
+		case !ok:
+			tell(jute.EventNodeDeleted, p)
+		case stat.Pzxid > req.RelativeZxid:
+			tell(jute.EventNodeChildrenChanged, p)
+		default:
+			r.watch(c, p, watch.Child)
+		}
+	}
+	for _, p := range req.Persistent {
+		r.watch(c, p, watch.Persistent)
+	}
+	for _, p := range req.PersistentTree {
+		r.watch(c, p, watch.Recursive)
+	}
+	return out, jute.OK
+}

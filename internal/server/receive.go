@@ -1,0 +1,221 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// errClosing says that the connection takes no more requests; the reason is on
+// the client.
+var errClosing = errors.New("the connection is closing")
+
+// A turn is what one call of receive has under way: it holds the replica over
+// consecutive reads, and counts them, so that each costs a lookup and not a lock.
+type turn struct {
+	r     *replica
+	c     *client
+	now   int64
+	held  bool
+	count int64
+	last  request // answered last
+}
+
+// receive takes what arrived on an attached connection and returns how many
+// bytes it used up: all the whole frames. A frame's bytes are not kept. It may
+// block while the connection has too much unanswered.
+func (r *replica) receive(c *client, in []byte, now int64) (used int, err error) {
+	t := turn{r: r, c: c, now: now}
+	defer t.release()
+	c.lastHeard.Store(now / 1e6)
+	for {
+		rest := in[used:]
+		if len(rest) < 4 {
+			return used, nil
+		}
+		n := int(int32(binary.BigEndian.Uint32(rest)))
+		if n < 0 || n > r.limits.frameMax {
+			return used, &jute.FrameSizeError{Size: n, Max: r.limits.frameMax}
+		}
+		if len(rest)-4 < n {
+			return used, nil
+		}
+		if n < jute.RequestHeaderSize {
+			return used, fmt.Errorf("request of %d bytes: a header alone takes %d", n, jute.RequestHeaderSize)
+		}
+		frame := rest[4 : 4+n]
+		xid, code := int32(binary.BigEndian.Uint32(frame)), jute.Op(int32(binary.BigEndian.Uint32(frame[4:])))
+		if err := t.request(xid, lookup(code), frame[jute.RequestHeaderSize:]); err != nil {
+			return used, err
+		}
+		used += 4 + n
+	}
+}
+
+// request takes one request.
+func (t *turn) request(xid int32, op *op, body []byte) error {
+	if op.kind == kindLogin {
+		t.release()
+		return t.r.login(t.c, xid, op, body)
+	}
+	if !t.r.auth.Satisfied(t.c.identities()) {
+		t.release()
+		t.c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrSessionClosedRequireSASLAuth}, nil)
+		t.c.closeAfter("it sent a request before it authenticated, which this server requires (enforce.auth.schemes)")
+		return errClosing
+	}
+	if !op.isWrite() && op.kind != kindSync && t.hold() {
+		t.c.out = t.r.answer(t.c, t.c.out, op, xid, body)
+		t.count++
+		t.last = request{xid: xid, op: op, at: t.now}
+		return nil
+	}
+	t.release()
+	return t.enqueue(xid, op, body)
+}
+
+// hold makes sure that the replica and the client are held, and reports whether
+// the client has nothing unanswered, so that a read may be answered at once.
+func (t *turn) hold() bool {
+	if t.held {
+		return len(t.c.out) < outputPauseBytes && !t.c.closing
+	}
+	t.r.mu.RLock()
+	t.c.mu.Lock()
+	if t.c.unanswered.len() > 0 || t.c.closing || len(t.c.out) >= outputPauseBytes {
+		t.c.mu.Unlock()
+		t.r.mu.RUnlock()
+		return false
+	}
+	t.held = true
+	return true
+}
+
+// release lets go what hold took, and accounts for the reads answered since.
+func (t *turn) release() {
+	if !t.held {
+		return
+	}
+	t.held = false
+	zxid := t.r.tree.LastZxid()
+	t.c.mu.Unlock()
+	t.r.mu.RUnlock()
+	if t.count > 0 {
+		t.c.stats.received.Add(t.count)
+		t.r.stats.received.Add(t.count)
+		t.r.stats.sent.Add(t.count)
+		t.r.stats.latency.observe(0, t.count-1)
+		t.c.stats.sent.Add(t.count - 1)
+		t.r.answered(t.c, &t.last, zxid, t.r.now())
+		t.count = 0
+	}
+}
+
+// enqueue puts a request in the client's queue and, if it is a write, in the
+// outbox.
+func (t *turn) enqueue(xid int32, op *op, body []byte) error {
+	r, c := t.r, t.c
+	if !c.reserve(r.overloaded) {
+		return errClosing
+	}
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	r.outstanding.Add(1)
+	req := request{xid: xid, op: op, at: t.now}
+	switch op.kind {
+	case kindWrite:
+		c.seq++
+		req.seq = c.seq
+		stamped := tree.Request{Op: op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: xid, Identities: c.identities(), Body: body}
+		c.expect(req)
+		r.outbox.add(&stamped)
+		r.kick()
+	case kindSync:
+		req.body = append([]byte(nil), body...)
+		c.mu.Lock()
+		req.seq = int64(r.syncs.ask(c))
+		c.unanswered.push(req)
+		c.mu.Unlock()
+		r.kick()
+	default:
+		req.body = append([]byte(nil), body...)
+		r.mu.RLock()
+		c.mu.Lock()
+		c.unanswered.push(req)
+		// What was ahead of it may have been answered meanwhile.
+		r.drain(c, t.now)
+		if len(c.out) > 0 || c.closing {
+			c.queued()
+		}
+		c.mu.Unlock()
+		r.mu.RUnlock()
+	}
+	return nil
+}
+
+// answer appends the whole reply frame of a read; r.mu is held at least shared,
+// and c.mu.
+func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
+	zxid := r.tree.LastZxid()
+	if op.kind == kindRefused {
+		c.closeLocked("it sent an operation that does not exist or is not for clients")
+		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: -1, Err: jute.ErrUnimplemented})
+	}
+	if op.code == jute.OpSetWatches || op.code == jute.OpSetWatches2 {
+		var code jute.Code
+		out, code = r.setWatches(c, out, op.code, body)
+		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code})
+	}
+	out, start := jute.BeginFrame(out)
+	head := len(out)
+	out = append(out, noHeader[:]...)
+	out, code := op.read(r, c, out, body)
+	if code != jute.OK {
+		out = out[:head+jute.ReplyHeaderSize]
+	}
+	jute.PutReplyHeader(out[head:], jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code})
+	return jute.EndFrame(out, start)
+}
+
+var noHeader [jute.ReplyHeaderSize]byte
+
+// login handles auth and sasl, which are answered at once.
+func (r *replica) login(c *client, xid int32, op *op, body []byte) error {
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	r.stats.sent.Add(1)
+	d := jute.NewDecoder(body)
+	if op.code == jute.OpSASL {
+		// No mechanism is configured: as Apache's server without a JAAS section
+		// does, answer with no token and leave the client as it is.
+		c.reply(jute.ReplyHeader{Xid: xid}, func(b []byte) []byte { return jute.AppendBuffer(b, nil) })
+		return nil
+	}
+	var p jute.AuthPacket
+	p.Decode(d)
+	ids, err := c.identities(), d.Err()
+	if err == nil {
+		ids, err = r.auth.Authenticate(ids, c.address, &p)
+	}
+	switch {
+	case errors.Is(err, auth.ErrWrongEnsemble):
+		c.closeAfter(err.Error())
+		return errClosing
+	case err != nil:
+		r.log.Warn("a client failed to authenticate", "client", c.remote, "session", sessionText(c.session), "err", err)
+		r.stats.authFailed.Add(1)
+		c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrAuthFailed}, nil)
+		c.closeAfter("it failed to authenticate")
+		return errClosing
+	}
+	c.ids.Store(&ids)
+	c.reply(jute.ReplyHeader{Xid: xid}, nil)
+	return nil
+}
+
+// sessionText writes a session id as Apache does.
+func sessionText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

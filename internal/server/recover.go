@@ -1,0 +1,109 @@
+package server
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// newClusterID draws the id of a new cluster, never 0.
+func newClusterID() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return max(binary.BigEndian.Uint64(b[:]), 1)
+}
+
+// treeKey derives the key of the tree's hashes from the cluster's id, so that
+// all its replicas have the same.
+func treeKey(cluster uint64) [16]byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("zooid tree key 1"), cluster))
+	return [16]byte(sum[:16])
+}
+
+// loadTree returns the tree of the newest snapshot, or a new one, and where in
+// the log it stands.
+func loadTree(dir *storage.Dir, cluster uint64) (*tree.Tree, storage.Meta, error) {
+	opt := tree.Options{Key: treeKey(cluster)}
+	meta, ok := dir.NewestSnapshot()
+	if !ok {
+		return tree.New(opt), storage.Meta{}, nil
+	}
+	if meta.BodyFormat != bodyFormat {
+		return nil, meta, fmt.Errorf("load the snapshot at index %d: its body has format %d, this version reads %d: upgrade this server", meta.Index, meta.BodyFormat, bodyFormat)
+	}
+	snap, err := dir.OpenSnapshot(meta.Index)
+	if err != nil {
+		return nil, meta, err
+	}
+	defer snap.Close()
+	t, err := restore(snap, opt)
+	if err != nil {
+		return nil, meta, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
+	}
+	if t.Digest() != meta.Digest || t.LastIndex() != meta.Index {
+		return nil, meta, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
+	}
+	return t, meta, nil
+}
+
+// restore feeds a snapshot's chunks, decompressed ahead on all processors, to
+// the tree in order.
+func restore(snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
+	workers := runtime.GOMAXPROCS(0)
+	slots := make([]chan []byte, snap.Chunks())
+	for i := range slots {
+		slots[i] = make(chan []byte, 1)
+	}
+	ahead := make(chan struct{}, 4*workers) // chunks decompressed and not yet taken
+	failed := make(chan error, 1)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		err := snap.Load(workers, func(n int, chunk []byte) error {
+			select {
+			case ahead <- struct{}{}:
+			case <-stop:
+				return errors.New("the reader gave up")
+			}
+			slots[n] <- append([]byte(nil), chunk...)
+			return nil
+		})
+		if err != nil {
+			failed <- err
+		}
+	}()
+	next := 0
+	return tree.Restore(opt, func() ([]byte, error) {
+		if next == len(slots) {
+			return nil, io.EOF
+		}
+		select {
+		case chunk := <-slots[next]:
+			next++
+			<-ahead
+			return chunk, nil
+		case err := <-failed:
+			return nil, err
+		}
+	})
+}
+
+// reportRecovery tells the operator what the last crash left.
+func (s *Server) reportRecovery(r storage.Recovery) {
+	if r.Torn.File != "" {
+		s.log.Warn("the last batch of the log was cut short by a crash; it was never acknowledged and is dropped", "file", r.Torn.File, "offset", r.Torn.Offset)
+	}
+	for _, err := range r.DamagedSnapshots {
+		s.log.Error("a damaged snapshot was passed over for an older one; check the disk", "err", err)
+	}
+	if r.Undone {
+		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")
+	}
+}

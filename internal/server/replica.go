@@ -1,0 +1,222 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A replica is this server's copy of the service: the tree, and the clients
+// connected here with what they wait for. It computes; sockets, the clock and
+// randomness are its callers' (see client and Options), so that a simulator can
+// hold one as well as a Server.
+type replica struct {
+	limits limits
+	auth   *auth.Registry
+	log    *slog.Logger
+	now    func() int64 // a monotonic clock, ns
+	wall   func() int64 // the clock that stamps batches, ms since 1970
+	secret func() []byte
+	kick   func() // tells the quorum that the outbox or syncs wait
+
+	settings    tree.Settings // this server's, for when it leads
+	outbox      outbox
+	syncs       syncs
+	outstanding atomic.Int64 // requests without an answer, over all clients
+	stats       serverStats
+
+	mu       sync.RWMutex
+	tree     *tree.Tree
+	clients  map[int64]*client // by cnx, from the connect request on
+	sessions map[int64]*client // by session, those attached here
+	touched  []*client         // got output during this Apply
+	scratch  []int64           // watchers of one event
+	event    []byte            // encoded notification
+	expiry   expiry
+	leader   quorum.Leadership
+	serving  bool // something of the current term is applied, so nothing acknowledged is missing
+
+	snapshots snapshotRule // owned by the quorum's loop
+
+	watchMu sync.Mutex
+	watches *watch.Table
+}
+
+// limits are the settings that bound clients.
+type limits struct {
+	timeoutMin, timeoutMax int32 // session timeout, ms
+	frameMax               int   // jute.maxbuffer
+	outstandingMax         int64 // globalOutstandingLimit
+}
+
+// Batch returns the next batch to propose, or nil. Only the leader asks.
+func (r *replica) Batch() []byte { return r.outbox.take(r.wall()) }
+
+// overloaded reports whether clients with unanswered requests should wait.
+func (r *replica) overloaded() bool { return r.outstanding.Load() > r.limits.outstandingMax }
+
+// Apply evaluates committed entries, in order, and queues everything they mean
+// for the clients connected here. An error means that our own log holds
+// something we didn't write; to go on would be to diverge.
+func (r *replica) Apply(entries []quorum.Entry) error {
+	now := r.now()
+	r.mu.Lock()
+	visit := func(res *tree.Result) { r.applied(res, now) }
+	for _, e := range entries {
+		if err := r.applyEntry(e, visit); err != nil {
+			r.mu.Unlock()
+			return fmt.Errorf("apply log entry %d of term %d: %w: rebuild this server from its peers or a backup", e.Index, e.Term, err)
+		}
+		r.serving = r.serving || e.Term == r.leader.Term
+	}
+	touched := r.touched
+	for _, c := range touched {
+		c.touched = false
+	}
+	r.touched = r.touched[:0]
+	r.flush(touched)
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
+	if len(e.Data) == 0 {
+		return r.tree.NewTerm(e.Term, e.Index)
+	}
+	return r.tree.Apply(e.Term, e.Index, e.Data, visit)
+}
+
+// flush wakes the connections that got output.
+func (r *replica) flush(touched []*client) {
+	for _, c := range touched {
+		c.mu.Lock()
+		if len(c.out) > 0 || c.closing {
+			c.queued()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// touch notes that c got output during this Apply; mu is held alone.
+func (r *replica) touch(c *client) {
+	if !c.touched {
+		c.touched = true
+		r.touched = append(r.touched, c)
+	}
+}
+
+// applied does what one evaluated request means here; mu is held alone.
+func (r *replica) applied(res *tree.Result, now int64) {
+	r.snapshots.since++
+	for i := range res.Events {
+		r.fire(&res.Events[i], res.Zxid)
+	}
+	switch res.Op {
+	case jute.OpCreateSession, tree.OpAttach:
+		r.attached(res)
+		return
+	case jute.OpCloseSession, tree.OpExpire:
+		r.ended(res, now)
+		return
+	}
+	c := r.clients[res.Cnx]
+	if c == nil || res.Session == 0 {
+		return
+	}
+	switch res.Outcome {
+	case tree.Applied:
+		r.complete(c, res, now)
+	case tree.Moved:
+		c.closeAfter("its session moved to another connection")
+	case tree.SessionGone:
+		c.closeAfter("its session ended")
+	}
+}
+
+// complete answers the write at the head of c's queue, and runs the reads that
+// waited behind it.
+func (r *replica) complete(c *client, res *tree.Result, now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.closing {
+		return
+	}
+	req := c.unanswered.front()
+	if c.unanswered.len() == 0 || req.seq != res.Seq {
+		c.closeLocked("its queue of requests lost step with the log")
+		r.log.Error("invariant broken: an applied write is not the first unanswered one of its connection", "client", c.remote, "seq", res.Seq)
+		return
+	}
+	out, start := jute.BeginFrame(c.out)
+	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
+	out = h.Append(out)
+	if res.Err == jute.OK {
+		out = res.AppendReply(out)
+	}
+	c.out = jute.EndFrame(out, start)
+	r.finish(c, req, res.Zxid, now)
+	r.drain(c, now)
+	r.touch(c)
+}
+
+// finish takes the head of c's queue off it; c.mu is held.
+func (r *replica) finish(c *client, req *request, zxid, now int64) {
+	r.answered(c, req, zxid, now)
+	r.stats.sent.Add(1)
+	c.unanswered.pop()
+	r.outstanding.Add(-1)
+	c.room.Signal()
+}
+
+// drain answers what can be answered at the head of c's queue: reads, syncs that
+// are ready. c.mu is held, and r.mu at least shared.
+func (r *replica) drain(c *client, now int64) {
+	for c.unanswered.len() > 0 && !c.closing {
+		req := c.unanswered.front()
+		if req.op.isWrite() || req.op.code == jute.OpSync && !req.ready {
+			return
+		}
+		c.out = r.answer(c, c.out, req.op, req.xid, req.body)
+		r.finish(c, req, r.tree.LastZxid(), now)
+	}
+}
+
+// fire queues a notification for everybody who waits for the event and may read
+// the znode; mu is held alone.
+func (r *replica) fire(ev *tree.Event, zxid int64) {
+	r.watchMu.Lock()
+	r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
+	r.watchMu.Unlock()
+	if len(r.scratch) == 0 {
+		return
+	}
+	r.event = appendNotification(r.event[:0], zxid, ev.Type, ev.Path)
+	for _, id := range r.scratch {
+		c := r.clients[id]
+		if c == nil || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities()) {
+			continue
+		}
+		c.mu.Lock()
+		if !c.closed && !c.closing {
+			c.out = append(c.out, r.event...)
+			c.stats.sent.Add(1)
+			r.touch(c)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// appendNotification appends a whole notification frame.
+func appendNotification(b []byte, zxid int64, typ jute.EventType, path string) []byte {
+	b, start := jute.BeginFrame(b)
+	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
+	ev := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
+	return jute.EndFrame(ev.Append(h.Append(b)), start)
+}

@@ -1,0 +1,299 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// raftTick is the clock of elections and heartbeats.
+const (
+	raftTick      = 50 * time.Millisecond
+	electionTicks = 10
+)
+
+// A Server is one running Zooid server.
+type Server struct {
+	opt     Options
+	log     *slog.Logger
+	replica *replica
+	dir     *storage.Dir
+	peer    *quorum.Peer
+	ids     *idSource
+	started time.Time
+	words   map[string]bool
+	fatal   chan error
+
+	closing chan struct{}
+	once    sync.Once
+	closed  error
+	wg      sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	conns     map[net.Conn]string // to client address
+	perHost   map[string]int
+}
+
+// Open recovers the data directory, starts serving, and returns once client
+// connections are accepted. Close ends it.
+func Open(opt Options) (*Server, error) {
+	opt = opt.withDefaults()
+	s := &Server{
+		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}),
+		conns: map[net.Conn]string{}, perHost: map[string]int{}, ids: newIDSource(opt.ID, time.Now()),
+		words: whitelist(opt.FourLetterWords),
+	}
+	registry, err := auth.New(opt.Auth)
+	if err != nil {
+		return nil, err
+	}
+	opt.Settings.Schemes = registry.Schemes()
+	if err := s.recover(registry, opt); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.wg.Add(2)
+	go s.timers()
+	go s.reaper()
+	return s, nil
+}
+
+// recover opens the data directory and starts the quorum on what it holds.
+func (s *Server) recover(registry *auth.Registry, opt Options) error {
+	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		cluster, err = newClusterID(), nil
+	}
+	if err != nil {
+		return fmt.Errorf("read which cluster the data directory %s belongs to: %w", opt.DataDir, err)
+	}
+	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster})
+	if err != nil {
+		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
+	}
+	s.dir = dir
+	s.reportRecovery(dir.Recovered())
+	t, meta, err := loadTree(dir, cluster)
+	if err != nil {
+		dir.Close()
+		return err
+	}
+	s.replica = &replica{
+		limits: limits{
+			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
+			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
+		},
+		auth: registry, log: opt.Log, settings: opt.Settings,
+		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
+		now:       s.now, wall: func() int64 { return time.Now().UnixMilli() }, secret: newPasswd, kick: func() { s.peer.Kick() },
+		expiry: newExpiry(opt.Tick.Milliseconds(), s.now()/1e6),
+		tree:   t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
+	}
+	s.peer, err = quorum.Open(quorum.Options{
+		ID: opt.ID, Dir: dir, State: s.replica, Applied: meta.Index, Members: []uint64{opt.ID},
+		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
+	})
+	if err != nil {
+		dir.Close()
+	}
+	return err
+}
+
+// fail ends the server because its log can't be written any more.
+func (s *Server) fail(err error) {
+	s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
+	select {
+	case s.fatal <- err:
+	default:
+	}
+}
+
+// Failed delivers the error after which the server must be closed, if it comes
+// to that.
+func (s *Server) Failed() <-chan error { return s.fatal }
+
+// now is a monotonic clock in ns.
+func (s *Server) now() int64 { return int64(time.Since(s.started)) }
+
+// newPasswd returns a session password that can't be guessed.
+func newPasswd() []byte {
+	p := make([]byte, jute.PasswdSize)
+	rand.Read(p) // never fails (crypto/rand)
+	return p
+}
+
+// Addrs returns the addresses on which clients are accepted.
+func (s *Server) Addrs() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var addrs []net.Addr
+	for _, l := range s.listeners {
+		addrs = append(addrs, l.Addr())
+	}
+	return addrs
+}
+
+// Close stops accepting, closes the connections and the log, and waits until
+// all is quiet. Sessions live on for whoever serves next. It is idempotent.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		s.mu.Lock()
+		for _, l := range s.listeners {
+			l.Close()
+		}
+		for nc := range s.conns {
+			nc.Close()
+		}
+		s.mu.Unlock()
+		s.wg.Wait()
+		s.peer.Close()
+		s.closed = s.dir.Close()
+	})
+	return s.closed
+}
+
+func (s *Server) listen() error {
+	for _, addr := range s.opt.Listen {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+		}
+		s.mu.Lock()
+		s.listeners = append(s.listeners, l)
+		s.mu.Unlock()
+		s.log.Info("accepting clients", "address", l.Addr().String())
+		s.wg.Add(1)
+		go s.accept(l)
+	}
+	return nil
+}
+
+// accept takes connections until the listener is closed.
+func (s *Server) accept(l net.Listener) {
+	defer s.wg.Done()
+	for {
+		nc, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely: those in use must close first.
+			s.log.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
+			time.Sleep(acceptPause)
+			continue
+		}
+		if why := s.admit(nc); why != "" {
+			s.log.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
+			s.replica.stats.rejected.Add(1)
+			nc.Close()
+			continue
+		}
+		s.wg.Add(1)
+		go func() {
+			defer s.wg.Done()
+			defer s.forget(nc)
+			s.serveConn(nc)
+		}()
+	}
+}
+
+// acceptPause is the wait after a failed accept, which would fail again at once.
+const acceptPause = 50 * time.Millisecond
+
+// admit registers a connection, or returns the reason why it is one too many.
+func (s *Server) admit(nc net.Conn) string {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return "the server is stopping"
+	default:
+	}
+	if n := s.opt.MaxConnections; n > 0 && len(s.conns) >= n {
+		return fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
+	}
+	if n := s.opt.MaxClientConnections; n > 0 && s.perHost[host] >= n {
+		return fmt.Sprintf("there are %d connections from %s, the most allowed (maxClientCnxns)", n, host)
+	}
+	s.conns[nc] = host
+	s.perHost[host]++
+	return ""
+}
+
+func (s *Server) forget(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	host := s.conns[nc]
+	delete(s.conns, nc)
+	if s.perHost[host]--; s.perHost[host] == 0 {
+		delete(s.perHost, host)
+	}
+}
+
+// timers ends silent sessions, once a tick.
+func (s *Server) timers() {
+	defer s.wg.Done()
+	tick := time.NewTicker(s.opt.Tick)
+	defer tick.Stop()
+	last := s.now() / 1e6
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-tick.C:
+			now := s.now() / 1e6
+			s.replica.expire(now, last)
+			last = now
+		}
+	}
+}
+
+// reaper removes containers and znodes whose time is up, spaced so that no more
+// than ReapPerMinute go.
+func (s *Server) reaper() {
+	defer s.wg.Done()
+	neverUsed := s.opt.ReapNeverUsed.Milliseconds()
+	space := time.Minute / time.Duration(s.opt.ReapPerMinute)
+	for s.pause(s.opt.ReapInterval) {
+		var cursor uint32
+		for first := true; first || cursor != 0; first = false {
+			var paths []string
+			paths, cursor = s.replica.reapable(cursor, neverUsed)
+			for _, path := range paths {
+				s.replica.reap(path, neverUsed)
+				if !s.pause(space) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pause waits, and reports false if the server is stopping.
+func (s *Server) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.closing:
+		return false
+	}
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// bodyFormat numbers the layout of a snapshot's chunks, which is the tree's.
+const bodyFormat = 1
+
+// snapshotRule says when the next snapshot is due.
+type snapshotRule struct {
+	count int64 // changes since the last one, at least
+	bytes int64 // log bytes that force one
+	last  int64 // bytes of the last one
+	since int64 // changes since then
+}
+
+// SnapshotDue asks for a snapshot once snapCount changes were applied, but not
+// before the log has grown by half a snapshot: with a large tree and a high rate
+// of changes the server would do nothing else.
+func (r *replica) SnapshotDue(logBytes int64) bool {
+	rule := &r.snapshots
+	return logBytes >= rule.bytes || rule.since >= rule.count && logBytes >= rule.last/2
+}
+
+// Snapshot begins an image of the tree as it is now.
+func (r *replica) Snapshot() quorum.Image {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.snapshots.since = 0
+	return &image{
+		r: r, img: r.tree.BeginSnapshot(),
+		meta: storage.Meta{
+			Index: r.tree.LastIndex(), Term: r.tree.LastTerm(), Zxid: r.tree.LastZxid(), Digest: r.tree.Digest(),
+			FeatureLevel: uint32(r.tree.Settings().FeatureLevel), BodyFormat: bodyFormat,
+		},
+	}
+}
+
+// SnapshotDone remembers the size of the last snapshot.
+func (r *replica) SnapshotDone(_ storage.Meta, bytes int64) { r.snapshots.last = bytes }
+
+// image reads the tree's image chunk by chunk, letting writes in between.
+type image struct {
+	r    *replica
+	img  *tree.Image
+	meta storage.Meta
+}
+
+func (i *image) Describe() storage.Meta { return i.meta }
+
+func (i *image) Next(dst []byte) ([]byte, bool) {
+	i.r.mu.RLock()
+	defer i.r.mu.RUnlock()
+	return i.img.Next(dst)
+}
+
+func (i *image) Close() {
+	i.r.mu.Lock()
+	defer i.r.mu.Unlock()
+	i.img.Close()
+}

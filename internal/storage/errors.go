@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// DamageError says that a file of the data directory is not what was once durably
+// written. The server must not start on it: to go on would be to forget
+// acknowledged writes. Found with errors.As.
+type DamageError struct {
+	File   string // path
+	Offset int64  // where in File the first wrong byte, or the frame that holds it, begins
+	Reason string // what was expected and what was found
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s is damaged at offset %d: %s. Nothing was changed. Restore this directory from a copy, or empty it "+
+		"and let this server join the ensemble again under a new id", e.File, e.Offset, e.Reason)
+}
+
+// FatalError is the first failed write, sync or rename of the log. What is on the disk
+// is unknown from then on: the process must end, and the next start finds out. The
+// log refuses everything after it with the same error. Found with errors.As.
+type FatalError struct {
+	Op   string // what was attempted: "write", "fdatasync" ...
+	File string
+	Err  error
+}
+
+func (e *FatalError) Error() string {
+	return fmt.Sprintf("%s %s: %v: the log accepts nothing more; the server must stop", e.Op, e.File, e.Err)
+}
+
+func (e *FatalError) Unwrap() error { return e.Err }
+
+// ClusterError says that a directory belongs to another ensemble. Found with errors.As.
+type ClusterError struct {
+	File          string
+	Found, Wanted uint64 // cluster ids
+}
+
+func (e *ClusterError) Error() string {
+	return fmt.Sprintf("%s belongs to cluster %#x, this server to cluster %#x. Nothing was changed. Check the data directory's path", e.File, e.Found, e.Wanted)
+}
+
+// ErrClosed is returned by methods of a closed Dir and of its Log.
+var ErrClosed = errors.New("data directory is closed")
+
+func damaged(file string, off int64, format string, args ...any) error {
+	return &DamageError{File: file, Offset: off, Reason: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,306 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// bufferKeepMax is the largest batch buffer kept from one Append to the next; typical batches are 60 KB.
+const bufferKeepMax = 4 << 20
+
+// Log is the write-ahead log. It implements raft.Storage. One goroutine at a time may append;
+// reads may run beside it.
+//
+// Nothing in it is ever overwritten: entries that replace a conflicting tail are appended as a
+// new batch, and the reader lets the later batch win.
+//
+// Invariants, checked on every Append (a violation panics):
+//
+//  1. entries are contiguous, and begin at most one above the last index;
+//  2. entries at or below the commit index of an earlier Append are never replaced;
+//  3. terms never decrease along the log, nor does the HardState's term.
+type Log struct {
+	fs      FS
+	path    string
+	cluster uint64
+	rand    io.Reader
+	target  int64 // size of a full-grown segment
+	onSync  func(time.Duration, int)
+	spares  spares
+	counts  counts
+
+	// write is held by whoever writes to the log; it guards what follows.
+	write  sync.Mutex
+	buf    []byte
+	active *segment
+	end    int64  // where in active the next frame goes
+	seq    uint64 // of the last frame
+	chain  uint64 // after the last frame
+
+	// files is held shared while a segment's file is read, and exclusively to close one. Taken before mu.
+	files sync.RWMutex
+	// mu guards what follows; held for moments, never over I/O.
+	mu       sync.RWMutex
+	fatal    error
+	hard     hardState
+	segments []*segment // by number, without a gap; the last is active
+	base     position   // the entry before the first of places
+	places   []place    // of entry base.index+1 and on
+	tail     tail
+	snapshot Meta // newest verified one; Index 0 if there is none
+}
+
+// place says where an entry lies: the segment's number, the record's offset in units of 8 bytes.
+type place struct {
+	term    uint64
+	segment uint32
+	at      uint32
+	size    uint32 // of the data
+}
+
+type counts struct {
+	appends, bytes, syncs, rolls, diskReads atomic.Uint64
+}
+
+// Append makes a HardState and entries durable as one batch: after a crash all of it is there or, if
+// Append did not return nil, perhaps none. hs nil leaves the HardState as it is. With neither entries
+// nor mustSync nothing is written: the HardState then rides in the next batch, or is lost.
+//
+// It blocks for one write and one fdatasync, and keeps entries, which nobody may change from then on. Its
+// errors are final (FatalError): the process must stop.
+func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync bool) error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	hard := l.hard
+	if hs != nil {
+		hard = hardState{hs.GetTerm(), hs.GetVote(), hs.GetCommit()}
+	}
+	l.checkAppend(hard, entries)
+	if len(entries) == 0 && !mustSync {
+		l.mu.Lock()
+		l.hard = hard
+		l.mu.Unlock()
+		return nil
+	}
+	return l.fail(l.appendBatch(hard, entries))
+}
+
+// Err returns the error that ended the log, if any.
+func (l *Log) Err() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.fatal
+}
+
+// fail makes the first error final, and returns err.
+func (l *Log) fail(err error) error {
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.fatal == nil {
+			l.fatal = err
+		}
+	}
+	return err
+}
+
+func (l *Log) checkAppend(hard hardState, entries []*raftpb.Entry) {
+	if hard.term < l.hard.term {
+		panic(fmt.Sprintf("storage: log invariant 3: HardState term %d after %d", hard.term, l.hard.term))
+	}
+	if len(entries) == 0 {
+		return
+	}
+	first := entries[0].GetIndex()
+	if last := l.lastIndex(); first == 0 || first > last+1 {
+		panic(fmt.Sprintf("storage: log invariant 1: append at %d after last index %d", first, last))
+	}
+	if first <= max(l.base.index, l.hard.commit) {
+		panic(fmt.Sprintf("storage: log invariant 2: append at %d, committed %d", first, max(l.base.index, l.hard.commit)))
+	}
+	term := l.termOf(first - 1)
+	for i, e := range entries {
+		if e.GetIndex() != first+uint64(i) {
+			panic(fmt.Sprintf("storage: log invariant 1: entry %d where %d belongs", e.GetIndex(), first+uint64(i)))
+		}
+		if e.GetTerm() < term {
+			panic(fmt.Sprintf("storage: log invariant 3: entry %d has term %d after %d", e.GetIndex(), e.GetTerm(), term))
+		}
+		term = e.GetTerm()
+	}
+}
+
+// appendBatch writes a frame, rolling to the next segment first if it does not fit.
+func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
+	need := int64(pad(frameSize(entries), sectorSize))
+	if need > frameSizeMax {
+		panic(fmt.Sprintf("storage: batch of %d bytes; at most %d", need, frameSizeMax))
+	}
+	if err := l.spares.failed(); err != nil {
+		return err
+	}
+	// One sector stays free for the seal. A frame larger than a segment gets one of its own, which grows.
+	if l.end+need+sectorSize > int64(l.active.size) && l.end > segmentStart+sectorSize {
+		if err := l.roll(); err != nil {
+			return err
+		}
+	}
+	off := l.end
+	if err := l.writeFrame(frameHeader{hard: hard}, entries); err != nil {
+		return err
+	}
+	l.counts.appends.Add(1)
+	l.counts.bytes.Add(uint64(l.end - off))
+	l.publish(hard, entries, off)
+	if l.end > int64(l.active.size)/2 {
+		l.spares.makeAhead(l.nextSize())
+	}
+	return nil
+}
+
+// writeFrame writes one frame at the end of the active segment and makes it durable.
+func (l *Log) writeFrame(h frameHeader, entries []*raftpb.Entry) error {
+	s := l.active
+	h.seq, h.segment, h.cluster, h.chain = l.seq+1, s.number, l.cluster, l.chain
+	buf, chain := appendFrame(l.buf[:0], &h, s.salt, entries)
+	end := l.end + int64(len(buf))
+	// Zeros to the page's end: a page written in part would first have to be read from the disk.
+	if full := int64(pad(int(end), pageSize)); full <= int64(s.size) {
+		buf = appendZeros(buf, int(full-end))
+	}
+	if cap(buf) <= bufferKeepMax {
+		l.buf = buf
+	}
+	if _, err := s.file.WriteAt(buf, l.end); err != nil {
+		return &FatalError{"write", s.path, err}
+	}
+	if err := l.sync(s, len(buf)); err != nil {
+		return err
+	}
+	l.end, l.seq, l.chain = end, h.seq, chain
+	return nil
+}
+
+func (l *Log) sync(s *segment, bytes int) error {
+	var start time.Time
+	if l.onSync != nil {
+		start = time.Now()
+	}
+	if err := s.file.Fdatasync(); err != nil {
+		return &FatalError{"fdatasync", s.path, err}
+	}
+	l.counts.syncs.Add(1)
+	if l.onSync != nil {
+		l.onSync(time.Since(start), bytes)
+	}
+	return nil
+}
+
+// publish lets readers see a durable batch that lies at off in the active segment.
+func (l *Log) publish(hard hardState, entries []*raftpb.Entry, off int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hard = hard
+	off += frameHeaderSize
+	for _, e := range entries {
+		size := len(e.GetData())
+		l.placeLocked(record{index: e.GetIndex(), term: e.GetTerm()}, l.active, off, size)
+		l.tail.append(e)
+		off += int64(recordHeaderSize + pad(size, 8))
+	}
+}
+
+// placeLocked notes where an entry lies; those from its index on are replaced.
+func (l *Log) placeLocked(r record, s *segment, off int64, size int) {
+	l.places = append(l.places[:r.index-l.base.index-1],
+		place{term: r.term, segment: uint32(s.number), at: uint32(off / 8), size: uint32(size)})
+	s.last = max(s.last, r.index)
+}
+
+// roll makes the next segment the active one. The old one is sealed once the new one is durable: a log whose
+// last segment is sealed is known to lack the rest.
+func (l *Log) roll() error {
+	spare, err := l.spares.take(l.nextSize(), l.firstSize())
+	if err != nil {
+		return err
+	}
+	s, chain, err := l.nextSegment(spare, 0, position{l.lastIndex(), l.termOf(l.lastIndex())}, l.hard)
+	if err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(l.path); err != nil {
+		return &FatalError{"sync directory", l.path, err}
+	}
+	if err := l.writeFrame(frameHeader{hard: l.hard, flags: flagSeal}, nil); err != nil {
+		return err
+	}
+	l.activate(s, chain)
+	l.counts.rolls.Add(1)
+	return nil
+}
+
+// nextSegment makes a spare the segment that follows the active one; its name is not durable yet.
+func (l *Log) nextSegment(spare string, flags uint32, prev position, hard hardState) (*segment, uint64, error) {
+	salt, err := newSalt(l.rand)
+	if err != nil {
+		return nil, 0, err
+	}
+	h := segmentHeader{flags: flags, cluster: l.cluster, number: 1, salt: salt, prev: prev, seq: l.seq, chain: l.chain}
+	if l.active != nil {
+		h.number = l.active.number + 1
+	}
+	return l.newSegment(spare, h, hard)
+}
+
+// activate goes on in s, whose first frame follows the last one written.
+func (l *Log) activate(s *segment, chain uint64) {
+	l.mu.Lock()
+	l.segments = append(l.segments, s)
+	l.mu.Unlock()
+	l.active, l.end = s, segmentStart+sectorSize
+	l.seq, l.chain = s.seq+1, chain
+}
+
+// nextSize grows segments from firstSegmentSize up, so that an empty server stays small and starts fast.
+func (l *Log) nextSize() int64 {
+	if l.active == nil {
+		return l.firstSize()
+	}
+	return min(max(2*int64(l.active.size), l.firstSize()), l.target)
+}
+
+func (l *Log) firstSize() int64 { return min(firstSegmentSize, l.target) }
+
+// Stats are counters since Open.
+type Stats struct {
+	Appends     uint64 // batches written
+	AppendBytes uint64 // their bytes on disk
+	Syncs       uint64 // fdatasync calls on segments
+	Rolls       uint64 // segments begun
+	DiskReads   uint64 // reads of entries no longer in memory
+	SpareWaits  uint64 // rolls that waited for a segment to be made
+	Segments    int    // files of the log now
+	CacheBytes  int    // of entries held in memory now
+}
+
+// Stats returns the counters.
+func (l *Log) Stats() Stats {
+	l.spares.mu.Lock()
+	waits := l.spares.waited
+	l.spares.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return Stats{
+		Appends: l.counts.appends.Load(), AppendBytes: l.counts.bytes.Load(), Syncs: l.counts.syncs.Load(),
+		Rolls: l.counts.rolls.Load(), DiskReads: l.counts.diskReads.Load(), SpareWaits: waits,
+		Segments: len(l.segments), CacheBytes: l.tail.bytes,
+	}
+}

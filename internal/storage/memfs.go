@@ -1,0 +1,345 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// MemFS is a file system in memory that remembers what is durable and what is not:
+//
+//   - a write reaches the cache that reads see; Fdatasync moves it to the disk,
+//     sector by sector of 512 bytes;
+//   - create, rename and remove reach the names that calls see; SyncDir moves them
+//     to the disk;
+//   - CrashClone is the disk after a power cut: all that was synced, and of the rest
+//     a random part. A sector is kept or lost whole, and so is a rename.
+//
+// After a failed Fdatasync the pending sectors count as clean though they never
+// reached the disk, as on every Linux file system: a second Fdatasync succeeds and
+// changes nothing.
+//
+// It uses no randomness of its own: the same calls and the same *rand.Rand give the same disk.
+// Its methods may be called from any goroutine.
+type MemFS struct {
+	// Hook, if set, sees each call before it happens. An error it returns is the
+	// call's result, and the call is not carried out, except that a failing write
+	// first writes ShortWrite bytes and a failing fdatasync drops what was pending.
+	// It may call CrashClone. Set it while no call is in progress.
+	Hook func(Call) error
+	// Budget, if not zero, is the size of the disk in bytes; what exceeds it fails with ENOSPC.
+	Budget uint64
+	// LieAboutSync makes Fdatasync and SyncDir report success and do nothing.
+	LieAboutSync bool
+	// KeepCache makes DropCache do nothing, which a kernel is free to do.
+	KeepCache bool
+
+	mu      sync.Mutex
+	names   map[string]*memInode // what calls see
+	durable map[string]*memInode // what a power cut leaves
+	pending []nameChange         // from durable to names, in order
+	dirs    map[string]bool
+	locked  map[string]bool
+}
+
+// Call is one file system call, as shown to MemFS.Hook.
+type Call struct {
+	Op    string // open, create, rename, remove, readdir, syncdir, mkdir, read, write, truncate, allocate, fdatasync
+	Name  string
+	To    string // of a rename
+	Off   int64  // of a read or write
+	Bytes int64  // of a read or write; the new size for truncate and allocate
+}
+
+// ShortWrite is an error for a Hook to return from a write: N bytes are written, then Err is the result.
+type ShortWrite struct {
+	N   int
+	Err error
+}
+
+func (e *ShortWrite) Error() string { return fmt.Sprintf("short write of %d bytes: %v", e.N, e.Err) }
+func (e *ShortWrite) Unwrap() error { return e.Err }
+
+// nameChange is one durable step of a directory: a name leaves, a name arrives, or both at once.
+type nameChange struct {
+	dir    string
+	gone   string
+	name   string
+	target *memInode
+}
+
+// NewMemFS returns an empty file system without size limit.
+func NewMemFS() *MemFS {
+	return &MemFS{
+		names: map[string]*memInode{}, durable: map[string]*memInode{},
+		dirs: map[string]bool{}, locked: map[string]bool{},
+	}
+}
+
+func (m *MemFS) call(c Call) error {
+	if m.Hook == nil {
+		return nil
+	}
+	return m.Hook(c)
+}
+
+// OpenFile opens an existing file.
+func (m *MemFS) OpenFile(name string) (File, error) {
+	if err := m.call(Call{Op: "open", Name: name}); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inode, ok := m.names[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &memFile{fs: m, name: name, inode: inode}, nil
+}
+
+// OpenRead opens an existing file; here it may be written too.
+func (m *MemFS) OpenRead(name string) (File, error) { return m.OpenFile(name) }
+
+// Create makes an empty file, or empties the one that is there.
+func (m *MemFS) Create(name string) (File, error) {
+	if err := m.call(Call{Op: "create", Name: name}); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.dirs[path.Dir(name)] {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrNotExist}
+	}
+	inode, ok := m.names[name]
+	if ok {
+		inode.resize(0)
+	} else {
+		inode = &memInode{dirty: map[int64]bool{}}
+		m.names[name] = inode
+		m.pending = append(m.pending, nameChange{dir: path.Dir(name), name: name, target: inode})
+	}
+	return &memFile{fs: m, name: name, inode: inode}, nil
+}
+
+// Rename moves a file; a power cut leaves it under the old name or under the new one.
+func (m *MemFS) Rename(from, to string) error {
+	if err := m.call(Call{Op: "rename", Name: from, To: to}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inode, ok := m.names[from]
+	if !ok {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	delete(m.names, from)
+	m.names[to] = inode
+	m.pending = append(m.pending, nameChange{dir: path.Dir(to), gone: from, name: to, target: inode})
+	return nil
+}
+
+// Remove deletes a file's name; open files of it stay usable.
+func (m *MemFS) Remove(name string) error {
+	if err := m.call(Call{Op: "remove", Name: name}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.names[name]; !ok {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	delete(m.names, name)
+	m.pending = append(m.pending, nameChange{dir: path.Dir(name), gone: name})
+	return nil
+}
+
+// ReadDir lists the names of dir's files, sorted.
+func (m *MemFS) ReadDir(dir string) ([]string, error) {
+	if err := m.call(Call{Op: "readdir", Name: dir}); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.dirs[dir] {
+		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: fs.ErrNotExist}
+	}
+	var list []string
+	for name := range m.names {
+		if path.Dir(name) == dir {
+			list = append(list, strings.TrimPrefix(name, dir+"/"))
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// SyncDir makes the names of dir durable.
+func (m *MemFS) SyncDir(dir string) error {
+	if err := m.call(Call{Op: "syncdir", Name: dir}); err != nil {
+		return err
+	}
+	if m.LieAboutSync {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rest := m.pending[:0]
+	for _, c := range m.pending {
+		if c.dir == dir {
+			c.apply(m.durable)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	m.pending = rest
+	return nil
+}
+
+// MkdirAll makes dir; directories themselves are durable at once.
+func (m *MemFS) MkdirAll(dir string) error {
+	if err := m.call(Call{Op: "mkdir", Name: dir}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirs[dir] = true
+	return nil
+}
+
+// Free tells what is left of Budget; without a Budget the disk has 1 TiB and is empty.
+func (m *MemFS) Free(string) (free, total uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Budget == 0 {
+		return 1 << 40, 1 << 40, nil
+	}
+	used := m.usedLocked()
+	return m.Budget - min(used, m.Budget), m.Budget, nil
+}
+
+func (m *MemFS) usedLocked() uint64 {
+	var used uint64
+	for _, inode := range m.names {
+		used += uint64(len(inode.cache))
+	}
+	return used
+}
+
+// Lock takes dir until the Closer is closed.
+func (m *MemFS) Lock(dir string) (io.Closer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.locked[dir] {
+		return nil, fmt.Errorf("lock %s: another process holds this data directory", dir)
+	}
+	m.locked[dir] = true
+	return &memLock{m, dir}, nil
+}
+
+type memLock struct {
+	fs  *MemFS
+	dir string
+}
+
+func (l *memLock) Close() error {
+	l.fs.mu.Lock()
+	defer l.fs.mu.Unlock()
+	delete(l.fs.locked, l.dir)
+	return nil
+}
+
+// CrashClone returns the disk as a power cut now might leave it. What rng decides is
+// which unsynced sectors, lengths and name changes survived.
+func (m *MemFS) CrashClone(rng *rand.Rand) *MemFS {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := maps.Clone(m.durable)
+	lucky := rng.IntN(4) == 0 // now and then all names survive, so that half-written content is met under its final name
+	for _, c := range m.pending {
+		if lucky || rng.IntN(2) == 0 {
+			c.apply(names)
+		}
+	}
+	return m.cloneLocked(names, func(inode *memInode) []byte { return inode.crashed(rng) })
+}
+
+// Reboot returns the disk as the next process finds it when only the process died:
+// every name and, unless it was dropped from the cache, every byte, synced or not.
+func (m *MemFS) Reboot() *MemFS {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.locked = map[string]bool{}
+	return m
+}
+
+func (m *MemFS) cloneLocked(names map[string]*memInode, content func(*memInode) []byte) *MemFS {
+	c := NewMemFS()
+	c.Budget = m.Budget
+	maps.Copy(c.dirs, m.dirs)
+	copies := map[*memInode]*memInode{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		inode := names[name]
+		if copies[inode] == nil {
+			b := content(inode)
+			copies[inode] = &memInode{cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
+		}
+		c.names[name] = copies[inode]
+		c.durable[name] = copies[inode]
+	}
+	return c
+}
+
+func (c nameChange) apply(names map[string]*memInode) {
+	if c.gone != "" {
+		delete(names, c.gone)
+	}
+	if c.target != nil {
+		// The name this file had before, if its removal is part of an earlier change that was lost.
+		for name, inode := range names {
+			if inode == c.target {
+				delete(names, name)
+			}
+		}
+		names[c.name] = c.target
+	}
+}
+
+// Clone returns an independent copy in which everything is durable, for tests that then damage it.
+func (m *MemFS) Clone() *MemFS {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cloneLocked(m.names, func(inode *memInode) []byte { return slices.Clone(inode.cache) })
+}
+
+// Damage replaces a file's content, in cache and on disk, by what change returns for it: bit rot. A nil
+// result removes the file; a file that does not exist is made.
+func (m *MemFS) Damage(name string, change func([]byte) []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var old []byte
+	if inode, ok := m.names[name]; ok {
+		old = slices.Clone(inode.cache)
+	}
+	b := change(old)
+	if b == nil {
+		delete(m.names, name)
+		delete(m.durable, name)
+		return
+	}
+	inode := &memInode{cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
+	m.names[name], m.durable[name] = inode, inode
+}
+
+func (m *MemFS) reserveLocked(more int64) error {
+	if m.Budget != 0 && more > 0 && m.usedLocked()+uint64(more) > m.Budget {
+		return syscall.ENOSPC
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
+// OS is the file system of the machine.
+type OS struct{}
+
+type osFile struct{ *os.File }
+
+// OpenFile opens an existing file for reading and writing.
+func (OS) OpenFile(name string) (File, error) { return openOS(name, os.O_RDWR) }
+
+// OpenRead opens an existing file for reading only.
+func (OS) OpenRead(name string) (File, error) { return openOS(name, os.O_RDONLY) }
+
+// Create makes an empty file of mode 0600, dropping a former one's content.
+func (OS) Create(name string) (File, error) {
+	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+func openOS(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Rename moves a file within one directory.
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove deletes a file.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// ReadDir lists the names of a directory's plain files, sorted.
+func (OS) ReadDir(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// SyncDir makes all earlier creates, renames and removes in dir durable.
+func (OS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// MkdirAll makes dir and its parents, mode 0700, and makes their entries durable.
+func (fs OS) MkdirAll(dir string) error {
+	if st, err := os.Stat(dir); err == nil {
+		if !st.IsDir() {
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := fs.MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fs.SyncDir(parent)
+}
+
+// Lock takes dir for this process with flock, which the kernel undoes when the
+// process dies: no stale lock file can keep a server from starting.
+func (OS) Lock(dir string) (io.Closer, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(d); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("lock %s: another process holds this data directory: %w", dir, err)
+	}
+	return d, nil
+}
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}

@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fdatasync is os.File.Sync here, which asks the drive to empty its own cache too.
+func (f osFile) Fdatasync() error { return f.Sync() }
+
+func (f osFile) Allocate(size int64) error {
+	have, err := f.Size()
+	if err != nil || have >= size {
+		return err
+	}
+	return f.Truncate(size)
+}
+
+// DropCache does nothing: there is no such request on this system.
+func (f osFile) DropCache() error { return nil }
+
+func flock(d *os.File) error {
+	return unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// Free tells the bytes that this process may still use in dir's file system, and its size.
+func (OS) Free(dir string) (free, total uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
+}

@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func (f osFile) Fdatasync() error {
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// Allocate falls back to setting the length where the file system knows no fallocate.
+func (f osFile) Allocate(size int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		have, err := f.Size()
+		if err != nil || have >= size {
+			return err
+		}
+		return f.Truncate(size)
+	}
+	if err != nil {
+		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func (f osFile) DropCache() error {
+	err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	if err != nil {
+		return &os.PathError{Op: "fadvise", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func flock(d *os.File) error {
+	return unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// Free tells the bytes that this process may still use in dir's file system, and its size.
+func (OS) Free(dir string) (free, total uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// SnapshotsKept is how many verified snapshots a server keeps unless told otherwise.
+const SnapshotsKept = 3
+
+// Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep less than 1 means
+// SnapshotsKept. Snapshots not verified since Open are read and verified first; one that is damaged does not count. It may take
+// seconds, and holds up no Append for longer than one removal takes. It returns how many snapshots
+// and segments went.
+func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
+	if keep < 1 {
+		keep = SnapshotsKept
+	}
+	d.maintain.Lock()
+	defer d.maintain.Unlock()
+	if err := d.log.Err(); err != nil {
+		return 0, 0, err
+	}
+	kept, err := d.newestVerified(keep)
+	if err != nil || len(kept) == 0 {
+		return 0, 0, err
+	}
+	oldest := kept[len(kept)-1]
+	if len(kept) == keep {
+		if snapshots, err = d.removeSnapshots(oldest); err != nil {
+			return snapshots, 0, d.log.fail(err)
+		}
+	}
+	segments, err = d.log.purge(oldest)
+	return snapshots, segments, d.log.fail(err)
+}
+
+// newestVerified returns the indexes of up to n verified snapshots, the newest first.
+func (d *Dir) newestVerified(n int) ([]uint64, error) {
+	d.mu.Lock()
+	known := maps.Clone(d.snapshots)
+	d.mu.Unlock()
+	var kept []uint64
+	for _, index := range slices.Backward(slices.Sorted(maps.Keys(known))) {
+		if len(kept) == n {
+			break
+		}
+		if !known[index] {
+			_, err := d.verify(index)
+			if damage := (*DamageError)(nil); errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			d.mu.Lock()
+			d.snapshots[index] = true
+			d.mu.Unlock()
+		}
+		kept = append(kept, index)
+	}
+	return kept, nil
+}
+
+// removeSnapshots removes all snapshots below index.
+func (d *Dir) removeSnapshots(index uint64) (n int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range slices.Sorted(maps.Keys(d.snapshots)) {
+		if i >= index {
+			break
+		}
+		path := d.snapshotPath(i)
+		if err := d.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, &FatalError{"remove", path, err}
+		}
+		delete(d.snapshots, i)
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return n, &FatalError{"sync directory", d.path, err}
+	}
+	return n, nil
+}
+
+// purge gives up the segments all of whose entries are at or below index; never the active one.
+func (l *Log) purge(index uint64) (int, error) {
+	l.write.Lock() // for a moment: an Append judges its entries by base and places
+	l.files.Lock()
+	l.mu.Lock()
+	n := 0
+	for n < len(l.segments)-1 && l.segments[n].last <= index {
+		n++
+	}
+	void := l.segments[:n]
+	l.segments = slices.Clone(l.segments[n:])
+	k := 0
+	for k < len(l.places) && uint64(l.places[k].segment) < l.segments[0].number {
+		k++
+	}
+	if k > 0 {
+		l.base = position{l.base.index + uint64(k), l.places[k-1].term}
+		l.places = slices.Clone(l.places[k:])
+	}
+	l.mu.Unlock()
+	l.write.Unlock()
+	defer l.files.Unlock()
+	return n, l.retire(void)
+}

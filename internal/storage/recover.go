@@ -1,0 +1,337 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// recovery is one run of Open over what the disk holds. First it only looks (list, verify, replay, connect), then, when
+// nothing is wrong, it changes the disk (repair).
+type recovery struct {
+	*Log
+	dir      *Dir
+	leftover []string // paths of unfinished files
+	spare    []string // names
+	void     []*segment
+	verified map[uint64]Meta
+	identity bool
+	reserved bool
+
+	// of the active segment:
+	content   []byte
+	lastFrame int64 // offset
+	unsealed  int64 // where the seal belongs in the segment before it; 0 if it is there
+}
+
+func (d *Dir) recover() error {
+	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}}
+	for _, dir := range d.dirs() {
+		// What the last process renamed or removed may be visible and not durable.
+		if err := d.fs.SyncDir(dir); err != nil {
+			return &FatalError{"sync directory", dir, err}
+		}
+		if err := r.list(dir); err != nil {
+			return err
+		}
+	}
+	if len(r.segments) == 0 {
+		return r.create()
+	}
+	steps := []func() error{r.checkHeaders, r.checkIdentity, r.applyReset, r.replay, r.connect, r.repair}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list sorts the names of one directory into what they are. Unknown names are left alone.
+func (r *recovery) list(dir string) error {
+	names, err := r.fs.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read data directory: %w", err)
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, tmpSuffix) {
+			r.leftover = append(r.leftover, path)
+		}
+		if n, ok := numbered(name, snapshotSuffix); ok && dir == r.dir.path {
+			r.dir.snapshots[n] = false
+		}
+		if dir != r.path {
+			continue
+		}
+		n, ok := numbered(name, segmentSuffix)
+		switch {
+		case ok:
+			f, err := r.fs.OpenFile(path)
+			if err != nil {
+				return fmt.Errorf("open log segment: %w", err)
+			}
+			r.segments = append(r.segments, &segment{segmentHeader: segmentHeader{number: n}, path: path, file: f})
+		case name == identityName:
+			r.identity = true
+		case name == reserveName:
+			r.reserved = true
+		case strings.HasPrefix(name, sparePrefix) && !strings.HasSuffix(name, tmpSuffix):
+			r.spare = append(r.spare, name)
+		}
+	}
+	return nil
+}
+
+// create makes the first segment of a new directory.
+func (r *recovery) create() error {
+	if r.identity || len(r.dir.snapshots) > 0 {
+		return damaged(r.path, 0, "the directory was in use, but all log segments are missing")
+	}
+	if err := r.clean(); err != nil {
+		return err
+	}
+	spare, err := r.spares.take(r.firstSize(), r.firstSize())
+	if err != nil {
+		return err
+	}
+	s, chain, err := r.nextSegment(spare, 0, position{}, hardState{})
+	if err != nil {
+		return err
+	}
+	r.activate(s, chain)
+	if err := r.fs.SyncDir(r.path); err != nil {
+		return &FatalError{"sync directory", r.path, err}
+	}
+	return r.writeIdentity()
+}
+
+// checkHeaders reads every segment's header and checks that no segment is missing, foreign or cut.
+func (r *recovery) checkHeaders() error {
+	b := make([]byte, sectorSize)
+	for i, s := range r.segments {
+		if i > 0 && s.number != r.segments[i-1].number+1 {
+			// Of segments made void by a reset some may be gone: they are judged in applyReset.
+			if !r.resetFrom(i) {
+				return damaged(filepath.Join(r.path, segmentName(r.segments[i-1].number+1)), 0, "the log segment is missing, later ones exist")
+			}
+		}
+		size, err := s.file.Size()
+		if err != nil {
+			return fmt.Errorf("stat log segment %s: %w", s.path, err)
+		}
+		if size < segmentSizeMin {
+			return damaged(s.path, size, "log segment cut to %d bytes", size)
+		}
+		if err := readFull(s.file, b, 0); err != nil {
+			return fmt.Errorf("read log segment %s: %w", s.path, err)
+		}
+		h, fault := parseSegmentHeader(b)
+		switch {
+		case fault != "":
+			return damaged(s.path, 0, "%s", fault)
+		case h.cluster != r.cluster:
+			return &ClusterError{File: s.path, Found: h.cluster, Wanted: r.cluster}
+		case h.number != s.number:
+			return damaged(s.path, 0, "the file holds log segment %d", h.number)
+		case uint64(size) < h.size:
+			return damaged(s.path, size, "log segment cut from %d bytes to %d", h.size, size)
+		}
+		s.segmentHeader, s.last = h, h.prev.index
+	}
+	return nil
+}
+
+// resetFrom says whether segment i or a later one has the flag reset, by its header as it lies on disk.
+func (r *recovery) resetFrom(i int) bool {
+	b := make([]byte, sectorSize)
+	for _, s := range r.segments[i:] {
+		if readFull(s.file, b, 0) == nil {
+			if h, fault := parseSegmentHeader(b); fault == "" && h.flags&flagReset != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// applyReset decides about a snapshot from a peer that was being installed: the segment that resets the
+// log exists. If its snapshot does too, the earlier segments are void, otherwise that segment is.
+func (r *recovery) applyReset() error {
+	at := -1
+	for i, s := range r.segments {
+		if s.flags&flagReset != 0 {
+			at = i
+		}
+	}
+	if at <= 0 {
+		return nil
+	}
+	s := r.segments[at]
+	if m, err := r.verify(s.prev.index); err == nil && m.Term == s.prev.term {
+		r.void, r.segments = r.segments[:at], r.segments[at:]
+		return nil
+	} else if err := r.passOver(err); err != nil {
+		return err
+	}
+	for i := 1; i <= at; i++ {
+		if r.segments[i].number != r.segments[i-1].number+1 {
+			return damaged(r.dir.snapshotPath(s.prev.index), 0, "the log begins after this snapshot, which is missing or damaged")
+		}
+	}
+	if at != len(r.segments)-1 {
+		return damaged(r.dir.snapshotPath(s.prev.index), 0, "the log goes on after this snapshot, which is missing or damaged")
+	}
+	r.dir.notes.Undone = true
+	r.void, r.segments = r.segments[at:], r.segments[:at]
+	return nil
+}
+
+// verify checks a snapshot file completely, once.
+func (r *recovery) verify(index uint64) (Meta, error) {
+	if m, ok := r.verified[index]; ok {
+		return m, nil
+	}
+	m, err := r.dir.verify(index)
+	if err == nil {
+		r.verified[index] = m
+	}
+	return m, err
+}
+
+// verify checks a snapshot file completely.
+func (d *Dir) verify(index uint64) (Meta, error) {
+	path := d.snapshotPath(index)
+	f, err := d.fs.OpenRead(path)
+	if err != nil {
+		return Meta{}, fmt.Errorf("open snapshot: %w", err)
+	}
+	defer f.Close()
+	layout, err := scanSnapshot(f, path, true)
+	if err != nil {
+		return Meta{}, err
+	}
+	if m := layout.meta; m.Index != index || m.ClusterID != d.log.cluster {
+		return Meta{}, damaged(path, 0, "the file holds a snapshot at index %d of cluster %#x", m.Index, m.ClusterID)
+	}
+	return layout.meta, nil
+}
+
+// connect finds the newest verified snapshot and checks that the log goes on from it, and that what
+// snapshot and HardState prove to have been in the log is there.
+func (r *recovery) connect() error {
+	active := r.segments[len(r.segments)-1]
+	for _, index := range slices.Backward(slices.Sorted(maps.Keys(r.dir.snapshots))) {
+		m, err := r.verify(index)
+		if err := r.passOver(err); err != nil {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		r.dir.addSnapshot(m)
+		break
+	}
+	m := r.snapshot
+	switch {
+	case m.Index < r.base.index:
+		err := damaged(r.segments[0].path, 0, "the log begins after index %d, but no verified snapshot reaches it", r.base.index)
+		return errors.Join(append([]error{err}, r.dir.notes.DamagedSnapshots...)...)
+	case m.Index > r.lastIndex():
+		return damaged(active.path, r.end, "the log ends at index %d, before the snapshot at %d: its last batch is lost", r.lastIndex(), m.Index)
+	case m.Index > 0 && r.termOf(m.Index) != m.Term:
+		return damaged(r.dir.snapshotPath(m.Index), 0, "the snapshot has term %d, the log's entry %d term %d", m.Term, m.Index, r.termOf(m.Index))
+	case r.hard.commit > r.lastIndex():
+		return damaged(active.path, r.end, "the log ends at index %d, but %d was committed", r.lastIndex(), r.hard.commit)
+	}
+	// The commit index is not synced on its own, so the snapshot may be ahead of it.
+	r.hard.commit = max(r.hard.commit, m.Index)
+	return nil
+}
+
+// passOver notes a snapshot that is damaged, so that an older one is tried. An error of reading is no damage: the
+// next start may well read it.
+func (r *recovery) passOver(err error) error {
+	damage := (*DamageError)(nil)
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case !errors.As(err, &damage):
+		return err
+	}
+	notes := &r.dir.notes
+	if !slices.ContainsFunc(notes.DamagedSnapshots, func(e error) bool { return e.Error() == err.Error() }) {
+		notes.DamagedSnapshots = append(notes.DamagedSnapshots, err)
+	}
+	return nil
+}
+
+// repair makes the directory ready for appends: what recovery decided becomes durable before anything relies on it.
+func (r *recovery) repair() error {
+	for _, s := range r.void {
+		s.file.Close()
+		if err := r.fs.Remove(s.path); err != nil {
+			return &FatalError{"remove", s.path, err}
+		}
+		if err := r.fs.SyncDir(r.path); err != nil {
+			return &FatalError{"sync directory", r.path, err}
+		}
+	}
+	if err := r.clean(); err != nil {
+		return err
+	}
+	if !r.identity {
+		if err := r.writeIdentity(); err != nil {
+			return err
+		}
+	}
+	r.active = r.segments[len(r.segments)-1]
+	if err := r.seal(); err != nil {
+		return err
+	}
+	// The last frame was read, but may only be in memory: the process that wrote it may have died of a failed
+	// sync. Written again and synced, it is on the disk; that it is, the empty frame after it proves to the next start.
+	from := r.lastFrame
+	if from == segmentStart {
+		from = 0
+	}
+	if _, err := r.active.file.WriteAt(r.content[from:min(r.end, int64(len(r.content)))], from); err != nil {
+		return &FatalError{"write", r.active.path, err}
+	}
+	if err := r.sync(r.active, 0); err != nil {
+		return err
+	}
+	r.content = nil
+	return r.appendBatch(r.hard, nil)
+}
+
+// seal closes the segment before the active one, if the crash came before that.
+func (r *recovery) seal() error {
+	if r.unsealed == 0 {
+		return nil
+	}
+	s, before := r.active, r.segments[len(r.segments)-2]
+	h := frameHeader{seq: s.seq + 1, segment: before.number, cluster: r.cluster, chain: s.chain, flags: flagSeal, hard: r.hard}
+	buf, _ := appendFrame(nil, &h, before.salt, nil)
+	if _, err := before.file.WriteAt(buf, r.unsealed); err != nil {
+		return &FatalError{"write", before.path, err}
+	}
+	return r.sync(before, len(buf))
+}
+
+// clean removes unfinished files and takes over spares and the reserve.
+func (r *recovery) clean() error {
+	for _, path := range r.leftover {
+		if err := r.fs.Remove(path); err != nil {
+			return &FatalError{"remove", path, err}
+		}
+	}
+	if err := r.spares.adopt(r.spare); err != nil {
+		return err
+	}
+	return r.dir.space.adopt(r.reserved)
+}

@@ -1,0 +1,138 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A segment is one file of the log. It is durable, header and a first frame, before it
+// gets its name; so under that name it is never half-made.
+//
+//	  0         8        12      16        24       32      40       48        56         64      72     80  88    92      512
+//	  ┌─────────┬────────┬───────┬─────────┬────────┬───────┬────────┬─────────┬──────────┬───────┬──────┬───┬─────┬───────┐
+//	  │ZOOIDLOG │ format │ flags │ cluster │ number │ salt  │ index  │ term    │ seq      │ chain │ size │ 0 │ crc │ zeros │ ...
+//	  └─────────┴────────┴───────┴─────────┴────────┴───────┴────────┴─────────┴──────────┴───────┴──────┴───┴─────┴───────┘
+//	512 ┌─────────────┬─────────────┬─────────────┬──────────────┐
+//	    │ empty frame │ frame       │ frame       │ seal         │  zeros, or what the file held in an earlier life
+//	    └─────────────┴─────────────┴─────────────┴──────────────┘
+//
+// index and term are of the entry before this segment's first, seq and chain of the frame before its
+// first. size is the file's length when it was made: a shorter file was cut. salt is random.
+//
+// The flag reset says that the log starts anew here, after the snapshot at index: earlier segments are void.
+const (
+	segmentMagic   = "ZOOIDLOG"
+	segmentFormat  = 1
+	segmentCRCAt   = 88
+	segmentStart   = sectorSize // of the first frame
+	segmentSizeMin = 4 * sectorSize
+	segmentSuffix  = ".log"
+
+	flagReset = 1
+)
+
+type segmentHeader struct {
+	flags   uint32
+	cluster uint64
+	number  uint64
+	salt    uint64
+	prev    position
+	seq     uint64
+	chain   uint64
+	size    uint64
+}
+
+// position is a place in raft's log.
+type position struct{ index, term uint64 }
+
+func (h *segmentHeader) append(buf []byte) []byte {
+	le := binary.LittleEndian
+	start := len(buf)
+	buf = append(buf, segmentMagic...)
+	buf = le.AppendUint32(buf, segmentFormat)
+	buf = le.AppendUint32(buf, h.flags)
+	for _, v := range [...]uint64{h.cluster, h.number, h.salt, h.prev.index, h.prev.term, h.seq, h.chain, h.size} {
+		buf = le.AppendUint64(buf, v)
+	}
+	buf = appendZeros(buf, segmentCRCAt-(len(buf)-start))
+	buf = le.AppendUint32(buf, crcUpdate(0, buf[start:]))
+	return appendZeros(buf, sectorSize-(len(buf)-start))
+}
+
+// parseSegmentHeader reads a segment's first sector; fault, if not empty, says what is wrong.
+func parseSegmentHeader(b []byte) (h segmentHeader, fault string) {
+	le := binary.LittleEndian
+	if len(b) < sectorSize || string(b[:8]) != segmentMagic {
+		return h, "not the start of a log segment"
+	}
+	if le.Uint32(b[segmentCRCAt:]) != crcUpdate(0, b[:segmentCRCAt]) {
+		return h, "checksum of the segment header wrong"
+	}
+	if f := le.Uint32(b[8:]); f != segmentFormat {
+		return h, fmt.Sprintf("log format %d; this version reads format %d", f, segmentFormat)
+	}
+	return segmentHeader{
+		flags: le.Uint32(b[12:]), cluster: le.Uint64(b[16:]), number: le.Uint64(b[24:]), salt: le.Uint64(b[32:]),
+		prev: position{le.Uint64(b[40:]), le.Uint64(b[48:])},
+		seq:  le.Uint64(b[56:]), chain: le.Uint64(b[64:]), size: le.Uint64(b[72:]),
+	}, ""
+}
+
+// segment is an open segment of the log.
+type segment struct {
+	segmentHeader
+	path string
+	file File
+	// last is the highest index ever written to this segment, or prev.index.
+	last uint64
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
+
+// numbered reads names of the form 0123456789abcdef.suffix.
+func numbered(name, suffix string) (uint64, bool) {
+	hex, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(hex) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(hex, 16, 64)
+	return n, err == nil && fmt.Sprintf("%016x", n) == hex
+}
+
+// newSegment gives a spare file the header h and an empty frame with hard, durably, and then its
+// name, not yet durably. It returns the segment and the chain after its frame.
+func (l *Log) newSegment(spare string, h segmentHeader, hard hardState) (*segment, uint64, error) {
+	path := filepath.Join(l.path, segmentName(h.number))
+	f, err := l.fs.OpenFile(spare)
+	if err != nil {
+		return nil, 0, &FatalError{"open", spare, err}
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, 0, &FatalError{"stat", spare, err}
+	}
+	h.size = uint64(size)
+	frame := frameHeader{seq: h.seq + 1, segment: h.number, cluster: h.cluster, chain: h.chain, hard: hard}
+	buf, chain := appendFrame(h.append(nil), &frame, h.salt, nil)
+	if _, err := f.WriteAt(buf, 0); err != nil {
+		return nil, 0, &FatalError{"write", spare, err}
+	}
+	if err := f.Fdatasync(); err != nil {
+		return nil, 0, &FatalError{"fdatasync", spare, err}
+	}
+	if err := l.fs.Rename(spare, path); err != nil {
+		return nil, 0, &FatalError{"rename", spare, err}
+	}
+	return &segment{segmentHeader: h, path: path, file: f, last: h.prev.index}, chain, nil
+}
+
+// readWhole reads a file of a known size into buf, grown if need be.
+func readWhole(f File, buf []byte, size int64) ([]byte, error) {
+	if int64(cap(buf)) < size {
+		buf = make([]byte, size)
+	}
+	return buf[:size], readFull(f, buf[:size], 0)
+}

@@ -1,0 +1,151 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Snapshot is an open snapshot file. Its methods may run beside one another. Purge does not disturb it.
+type Snapshot struct {
+	Meta
+	path   string
+	file   File
+	size   int64
+	raw    int64
+	chunks []chunkPlace
+}
+
+// OpenSnapshot opens the snapshot at a raft index, or with index 0 the newest verified one. The
+// error is fs.ErrNotExist if there is none.
+func (d *Dir) OpenSnapshot(index uint64) (*Snapshot, error) {
+	if index == 0 {
+		d.log.mu.RLock()
+		index = d.log.snapshot.Index
+		d.log.mu.RUnlock()
+	}
+	if index == 0 {
+		return nil, fmt.Errorf("open snapshot in %s: there is none: %w", d.path, fs.ErrNotExist)
+	}
+	return openSnapshot(d.fs, d.snapshotPath(index))
+}
+
+func openSnapshot(fsys FS, path string) (*Snapshot, error) {
+	f, err := fsys.OpenRead(path)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	layout, err := scanSnapshot(f, path, false)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Snapshot{
+		Meta: layout.meta, path: path, file: f, size: int64(layout.footer.length),
+		raw: int64(layout.footer.raw), chunks: layout.chunks,
+	}, nil
+}
+
+// Chunks is the number of chunks.
+func (s *Snapshot) Chunks() int { return len(s.chunks) }
+
+// RawSize is the bytes of all chunks, decompressed.
+func (s *Snapshot) RawSize() int64 { return s.raw }
+
+// Size is the file's length: what a peer receives.
+func (s *Snapshot) Size() int64 { return s.size }
+
+// ReadAt reads the file as it is, for a peer, from any offset.
+func (s *Snapshot) ReadAt(p []byte, off int64) (int, error) { return s.file.ReadAt(p, off) }
+
+// Close closes the file.
+func (s *Snapshot) Close() error { return s.file.Close() }
+
+// Load verifies and decompresses all chunks on the given number of goroutines and hands each to take, with
+// its number. take runs on all those goroutines at once, in no particular order, and may keep
+// the chunk only until it returns. With one worker it all happens on the caller's
+// goroutine, in order. The first error ends it.
+func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) error {
+	decoder, err := newChunkDecoder()
+	if err != nil {
+		return err
+	}
+	defer decoder.Close()
+	var next atomic.Int64
+	work := func() error {
+		var stored, raw []byte
+		for {
+			n := int(next.Add(1) - 1)
+			if n >= len(s.chunks) {
+				return nil
+			}
+			var err error
+			if stored, raw, err = s.chunk(decoder, n, stored, raw); err != nil {
+				return err
+			}
+			if err := take(n, raw); err != nil {
+				return err
+			}
+		}
+	}
+	if workers <= 1 {
+		return work()
+	}
+	var wg sync.WaitGroup
+	var once sync.Once
+	for range workers {
+		wg.Go(func() {
+			if e := work(); e != nil {
+				next.Store(int64(len(s.chunks)))
+				once.Do(func() { err = e })
+			}
+		})
+	}
+	wg.Wait()
+	return err
+}
+
+// newChunkDecoder bounds what a hostile chunk can make the decoder allocate.
+func newChunkDecoder() (*zstd.Decoder, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(ChunkSizeMax))
+	if err != nil {
+		return nil, fmt.Errorf("decompress snapshot: %w", err)
+	}
+	return d, nil
+}
+
+// chunk reads chunk n into the two buffers, which it returns, perhaps grown.
+func (s *Snapshot) chunk(decoder *zstd.Decoder, n int, stored, raw []byte) (_, _ []byte, err error) {
+	c := s.chunks[n]
+	if cap(stored) < int(c.stored) {
+		stored = make([]byte, c.stored)
+	}
+	stored = stored[:c.stored]
+	if err := readFull(s.file, stored, c.off); err != nil {
+		return nil, nil, fmt.Errorf("read %s at offset %d: %w", s.path, c.off, err)
+	}
+	if crcUpdate(0, stored) != c.crc {
+		return nil, nil, damaged(s.path, c.off, "checksum of chunk %d wrong", n)
+	}
+	raw, err = decoder.DecodeAll(stored, raw[:0])
+	if err != nil || len(raw) != int(c.raw) {
+		return nil, nil, damaged(s.path, c.off, "chunk %d does not decompress to %d bytes (%v)", n, c.raw, err)
+	}
+	return stored, raw, nil
+}
+
+// readFull reads len(p) bytes at off.
+func readFull(f io.ReaderAt, p []byte, off int64) error {
+	n, err := f.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,214 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"path/filepath"
+	"syscall"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// snapSyncEvery is how much of a snapshot is written before it is synced: one sync of a whole
+// gigabyte at the end would hold up the log's own syncs for as long.
+const snapSyncEvery = 8 << 20
+
+// SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or Abort ends it.
+// It is for one goroutine at a time. A full disk ends the snapshot only; any other
+// error of the disk ends the log too (FatalError).
+type SnapshotWriter struct {
+	dir     *Dir
+	meta    Meta
+	tmp     string
+	file    File
+	off     int64
+	synced  int64
+	sum     hash.Hash
+	footer  snapFooter
+	encoder *zstd.Encoder // nil: the bytes come from a peer as they are
+	buf     []byte
+	done    bool
+}
+
+// CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in the log.
+func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
+	meta.ClusterID = d.log.cluster
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, fmt.Errorf("compress snapshot: %w", err)
+	}
+	w, err := d.newSnapshotWriter()
+	if err != nil {
+		return nil, err
+	}
+	w.meta, w.encoder = meta, encoder
+	head := meta.append(nil)
+	if len(head) > snapHeaderMax {
+		return nil, errors.Join(fmt.Errorf("snapshot at index %d: membership takes %d bytes, at most %d", meta.Index, len(head), snapHeaderMax), w.Abort())
+	}
+	if err := w.write(head); err != nil {
+		return nil, errors.Join(err, w.Abort())
+	}
+	return w, nil
+}
+
+// ReceiveSnapshot begins a snapshot whose file comes from a peer byte by byte, by WriteRaw; Dir.Install ends it.
+func (d *Dir) ReceiveSnapshot() (*SnapshotWriter, error) { return d.newSnapshotWriter() }
+
+func (d *Dir) newSnapshotWriter() (*SnapshotWriter, error) {
+	if err := d.log.Err(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.tmpMade++
+	tmp := filepath.Join(d.path, fmt.Sprintf("snapshot-%d%s", d.tmpMade, tmpSuffix))
+	d.mu.Unlock()
+	f, err := d.fs.Create(tmp)
+	if err != nil {
+		return nil, d.snapshotFailed("create", tmp, err)
+	}
+	return &SnapshotWriter{dir: d, tmp: tmp, file: f, sum: sha256.New()}, nil
+}
+
+// snapshotFailed makes a disk error fatal unless the disk is only full.
+func (d *Dir) snapshotFailed(op, file string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%s snapshot %s: %w: the snapshot was given up; free space and try again", op, file, err)
+	}
+	return d.log.fail(&FatalError{op, file, err})
+}
+
+// WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes, and does not keep p. Chunks are numbered from 0.
+func (w *SnapshotWriter) WriteChunk(p []byte) error {
+	if len(p) > ChunkSizeMax || w.encoder == nil {
+		panic(fmt.Sprintf("storage: chunk of %d bytes, at most %d, to a snapshot made here", len(p), ChunkSizeMax))
+	}
+	w.buf = appendZeros(w.buf[:0], chunkHeader)
+	w.buf = w.encoder.EncodeAll(p, w.buf)
+	stored := w.buf[chunkHeader:]
+	c := chunkPlace{raw: uint32(len(p)), stored: uint32(len(stored)), crc: crcUpdate(0, stored)}
+	c.append(w.buf[:0], w.footer.chunks)
+	w.footer.chunks++
+	w.footer.raw += uint64(len(p))
+	return w.write(w.buf)
+}
+
+// WriteRaw appends bytes of a peer's snapshot file, which continue at Offset.
+func (w *SnapshotWriter) WriteRaw(p []byte) error {
+	if w.encoder != nil {
+		panic("storage: raw bytes to a snapshot made here")
+	}
+	return w.write(p)
+}
+
+// Offset is the number of bytes written: where a broken transfer goes on.
+func (w *SnapshotWriter) Offset() int64 { return w.off }
+
+func (w *SnapshotWriter) write(p []byte) error {
+	if w.done {
+		return ErrClosed
+	}
+	if _, err := w.file.WriteAt(p, w.off); err != nil {
+		return w.dir.snapshotFailed("write", w.tmp, err)
+	}
+	w.off += int64(len(p))
+	w.sum.Write(p)
+	if w.off-w.synced >= snapSyncEvery {
+		return w.sync()
+	}
+	return nil
+}
+
+func (w *SnapshotWriter) sync() error {
+	if err := w.file.Fdatasync(); err != nil {
+		return w.dir.snapshotFailed("fdatasync", w.tmp, err)
+	}
+	w.synced = w.off
+	return nil
+}
+
+// finish completes the file, makes it durable and reads it back from the disk, still under its temporary name.
+func (w *SnapshotWriter) finish() error {
+	if w.encoder != nil {
+		w.footer.length = uint64(w.off + snapFooterSize)
+		w.sum.Sum(w.footer.sum[:0])
+		if err := w.write(w.footer.append(nil)); err != nil {
+			return err
+		}
+	}
+	if err := w.sync(); err != nil {
+		return err
+	}
+	if err := w.file.DropCache(); err != nil {
+		return w.dir.snapshotFailed("drop cache", w.tmp, err)
+	}
+	layout, err := scanSnapshot(w.file, w.tmp, true)
+	if err != nil {
+		return fmt.Errorf("snapshot is not on the disk as it was written: %w", err)
+	}
+	if layout.meta.ClusterID != w.dir.log.cluster {
+		return fmt.Errorf("snapshot %s is of cluster %#x, this server of cluster %#x; it was not installed", w.tmp, layout.meta.ClusterID, w.dir.log.cluster)
+	}
+	w.meta = layout.meta
+	return nil
+}
+
+// Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. On an error
+// the snapshot does not exist.
+func (w *SnapshotWriter) Commit() error {
+	d := w.dir
+	d.maintain.Lock()
+	defer d.maintain.Unlock()
+	if w.done {
+		return ErrClosed
+	}
+	if w.encoder == nil {
+		panic("storage: Commit of a snapshot received from a peer; Dir.Install resets the log to it")
+	}
+	if term, err := d.log.Term(w.meta.Index); err != nil || term != w.meta.Term {
+		return errors.Join(fmt.Errorf("snapshot at index %d, term %d is of no entry in the log (its term %d, %w)", w.meta.Index, w.meta.Term, term, err), w.Abort())
+	}
+	if err := w.finish(); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	if err := w.rename(); err != nil {
+		return d.log.fail(err)
+	}
+	d.addSnapshot(w.meta)
+	return nil
+}
+
+// rename gives the file its final name, durably.
+func (w *SnapshotWriter) rename() error {
+	w.close()
+	if err := w.dir.fs.Rename(w.tmp, w.dir.snapshotPath(w.meta.Index)); err != nil {
+		return &FatalError{"rename", w.tmp, err}
+	}
+	if err := w.dir.fs.SyncDir(w.dir.path); err != nil {
+		return &FatalError{"sync directory", w.dir.path, err}
+	}
+	return nil
+}
+
+// Abort removes what was written. After Commit, Install or another Abort it does nothing.
+func (w *SnapshotWriter) Abort() error {
+	if w.done {
+		return nil
+	}
+	w.close()
+	if err := w.dir.fs.Remove(w.tmp); err != nil {
+		return fmt.Errorf("remove unfinished snapshot: %w", err)
+	}
+	return nil
+}
+
+func (w *SnapshotWriter) close() {
+	w.done = true
+	w.file.Close()
+	if w.encoder != nil {
+		w.encoder.Close()
+	}
+}

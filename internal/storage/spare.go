@@ -1,0 +1,224 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+const (
+	sparePrefix = "spare-"
+	tmpSuffix   = ".tmp"
+
+	// sparesMax bounds the purged segments that are kept to be written again: one to
+	// go on with, and one while a burst outruns the purge.
+	sparesMax = 2
+	// zeroStep is how much one write of zeros covers while a spare is made.
+	zeroStep = 1 << 20
+)
+
+// spares keeps the files that become segments. What makes them worth keeping is that every
+// block of theirs was written before: an fdatasync on them has no metadata to
+// journal. What they contain means nothing.
+type spares struct {
+	fs    FS
+	path  string
+	spawn func(func())
+	// reserve gives up the space that is held back; it reports whether there was any.
+	reserve func() bool
+
+	mu      sync.Mutex
+	ready   []string
+	made    int           // number of the next spare's name
+	making  chan struct{} // not nil while one is being made; closed when done
+	fault   error         // why the last one could not be made
+	waited  uint64
+	stopped bool
+}
+
+// adopt takes over the spares that an earlier process left.
+func (s *spares) adopt(names []string) error {
+	for _, name := range names {
+		var n int
+		if _, err := fmt.Sscanf(name, sparePrefix+"%d", &n); err != nil {
+			continue
+		}
+		s.made = max(s.made, n+1)
+		if len(s.ready) < sparesMax {
+			s.ready = append(s.ready, filepath.Join(s.path, name))
+			continue
+		}
+		if err := s.fs.Remove(filepath.Join(s.path, name)); err != nil {
+			return &FatalError{"remove", name, err}
+		}
+	}
+	return nil
+}
+
+// makeAhead starts making a spare of the given size unless there is one or one is being made.
+func (s *spares) makeAhead(size int64) {
+	s.mu.Lock()
+	if s.stopped || s.making != nil || len(s.ready) > 0 || s.fault != nil {
+		s.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	s.making = done
+	name := s.nameLocked()
+	s.mu.Unlock()
+	s.spawn(func() {
+		err := makeSpare(s.fs, name, size)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err == nil {
+			s.ready = append(s.ready, name)
+		}
+		s.fault = err
+		s.making = nil
+		close(done)
+	})
+}
+
+func (s *spares) nameLocked() string {
+	name := filepath.Join(s.path, fmt.Sprintf("%s%d", sparePrefix, s.made))
+	s.made++
+	return name
+}
+
+// take returns the path of a spare, made now if there is none. On a full disk the
+// reserve is given up for a segment of the least size.
+func (s *spares) take(size, least int64) (string, error) {
+	s.wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.ready); n > 0 {
+		name := s.ready[0]
+		s.ready = s.ready[1:]
+		return name, nil
+	}
+	if s.fault != nil && !errors.Is(s.fault, syscall.ENOSPC) {
+		return "", s.fault
+	}
+	s.fault = nil
+	name := s.nameLocked()
+	err := makeSpare(s.fs, name, size)
+	if errors.Is(err, syscall.ENOSPC) && s.reserve() {
+		err = makeSpare(s.fs, name, least)
+	}
+	if err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// wait returns when no spare is being made.
+func (s *spares) wait() {
+	s.mu.Lock()
+	making := s.making
+	if making != nil {
+		s.waited++
+	}
+	s.mu.Unlock()
+	if making != nil {
+		<-making
+	}
+}
+
+// stop waits for the work in the background and starts no more.
+func (s *spares) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.wait()
+}
+
+// failed returns why the disk could not take a spare, other than for being full. The file meant nothing yet, but a disk that
+// fails one write is not to be trusted with the next.
+func (s *spares) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.fault, syscall.ENOSPC) {
+		return nil
+	}
+	return s.fault
+}
+
+// full says that the last spare could not be made for lack of space, and forgets it: the next
+// Append that wants one tries again.
+func (s *spares) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !errors.Is(s.fault, syscall.ENOSPC) {
+		return false
+	}
+	s.fault = nil
+	return true
+}
+
+// retire takes a purged segment's file as a spare, or removes it if there are enough or it is small. That is
+// durable before the file can be written again: a crash must not find new content under the old name.
+func (s *spares) retire(path string, size, wanted int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ready) >= sparesMax || size < wanted {
+		if err := s.fs.Remove(path); err != nil {
+			return &FatalError{"remove", path, err}
+		}
+		return s.syncDir()
+	}
+	name := s.nameLocked()
+	if err := s.fs.Rename(path, name); err != nil {
+		return &FatalError{"rename", path, err}
+	}
+	if err := s.syncDir(); err != nil {
+		return err
+	}
+	s.ready = append(s.ready, name)
+	return nil
+}
+
+func (s *spares) syncDir() error {
+	if err := s.fs.SyncDir(s.path); err != nil {
+		return &FatalError{"sync directory", s.path, err}
+	}
+	return nil
+}
+
+// makeSpare writes a file of zeros. They are really written: space that is only reserved would
+// cost each later fdatasync a journal commit.
+func makeSpare(fs FS, name string, size int64) error {
+	tmp := name + tmpSuffix
+	err := writeZeros(fs, tmp, size)
+	if err == nil {
+		if err = fs.Rename(tmp, name); err != nil {
+			err = &FatalError{"rename", tmp, err}
+		}
+	}
+	if err != nil && errors.Is(err, syscall.ENOSPC) {
+		return errors.Join(err, fs.Remove(tmp))
+	}
+	return err
+}
+
+func writeZeros(fs FS, name string, size int64) (err error) {
+	f, err := fs.Create(name)
+	if err != nil {
+		return &FatalError{"create", name, err}
+	}
+	defer f.Close()
+	if err := f.Allocate(size); err != nil {
+		return &FatalError{"allocate", name, err}
+	}
+	zeros := make([]byte, min(size, zeroStep))
+	for off := int64(0); off < size; off += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
+			return &FatalError{"write", name, err}
+		}
+	}
+	if err := f.Fdatasync(); err != nil {
+		return &FatalError{"fdatasync", name, err}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package tree
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The ACLs of Apache's own znodes have fixed places in the table.
+const (
+	aclOpen   = 0 // world:anyone, everything
+	aclConfig = 1 // world:anyone, read
+)
+
+// An aclEntry is one distinct ACL, shared by all znodes that have it. Its list
+// and encoding never change, so they may be kept beyond the entry.
+type aclEntry struct {
+	list    []jute.ACL
+	encoded string // as a vector of ACL; "" in a free place
+	refs    int
+	hash    uint64
+	world   jute.Perm // what it grants to everybody
+}
+
+// The aclTable interns ACLs. Indexes stay inside of the package.
+type aclTable struct {
+	entries  []aclEntry
+	free     []uint32
+	index    map[string]uint32 // by encoding
+	requests map[string]aclFix // by the bytes that a client sent
+}
+
+// aclFix is what became of the ACL of a request: a place in the table isn't kept
+// because the entry may go.
+type aclFix struct {
+	list    []jute.ACL
+	encoded string
+	ok      bool
+}
+
+// aclRequestsMax bounds the memory of what became of clients' ACLs; clients
+// rarely use more than a few, and a forgotten one is only decoded again.
+const (
+	aclRequestsMax    = 4096
+	aclRequestSizeMax = 1024
+)
+
+func (a *aclTable) init() {
+	a.index = map[string]uint32{}
+	a.forgetRequests()
+}
+
+// builtIn returns the ACLs with fixed places, in their order.
+func builtIn() [2]aclFix {
+	var fixed [2]aclFix
+	for i, perms := range []jute.Perm{aclOpen: jute.PermAll, aclConfig: jute.PermRead} {
+		list := jute.WorldACL(perms)
+		fixed[i] = aclFix{list, string(jute.AppendACLs(nil, list)), true}
+	}
+	return fixed
+}
+
+func (a *aclTable) forgetRequests() { a.requests = map[string]aclFix{} }
+
+// internACL returns the place of an ACL, which the caller retains at once: a new
+// one has no reference yet.
+func (t *Tree) internACL(f *aclFix) uint32 {
+	a := &t.acls
+	if i, ok := a.index[f.encoded]; ok {
+		return i
+	}
+	e := aclEntry{list: f.list, encoded: f.encoded, hash: t.key.child(aclSeed, f.encoded)}
+	for _, acl := range f.list {
+		if acl.ID.Scheme == "world" && acl.ID.ID == "anyone" {
+			e.world |= acl.Perms
+		}
+	}
+	i := uint32(len(a.entries))
+	if last := len(a.free) - 1; last >= 0 {
+		i = a.free[last]
+		a.free = a.free[:last]
+		a.entries[i] = e
+	} else {
+		a.entries = append(a.entries, e)
+	}
+	a.index[f.encoded] = i
+	return i
+}
+
+func (a *aclTable) retain(i uint32) { a.entries[i].refs++ }
+
+func (a *aclTable) release(i uint32) {
+	e := &a.entries[i]
+	e.refs--
+	if e.refs == 0 {
+		delete(a.index, e.encoded)
+		*e = aclEntry{}
+		a.free = append(a.free, i)
+	}
+}
+
+// fixACL returns what to store for the ACL that d stands at, and moves d behind
+// it. The ACL is invalid if ok is false, and malformed if d has an error.
+func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
+	rest := d.Rest()
+	begin := d.Offset()
+	dependent := skipACL(d)
+	if d.Err() != nil {
+		return aclFix{}
+	}
+	raw := rest[:d.Offset()-begin]
+	if f, ok := t.acls.requests[string(raw)]; ok {
+		return f
+	}
+	f = t.fixList(jute.DecodeACLs(jute.NewDecoder(raw)), ids)
+	if !dependent && len(raw) <= aclRequestSizeMax {
+		if len(t.acls.requests) >= aclRequestsMax {
+			t.acls.forgetRequests()
+		}
+		t.acls.requests[string(raw)] = f
+	}
+	return f
+}
+
+// fixList is fixACL for a list already decoded.
+func (t *Tree) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
+	list, ok := auth.Fix(acl, ids, t.settings.Schemes)
+	if !ok {
+		return aclFix{}
+	}
+	encoded := string(jute.AppendACLs(nil, list))
+	// The list of the encoding shares its memory, not the request's.
+	return aclFix{jute.DecodeACLs(jute.NewDecoder([]byte(encoded))), encoded, true}
+}
+
+// skipACL moves d behind a vector of ACL and reports whether what it means
+// depends on who sent it.
+func skipACL(d *jute.Decoder) (dependent bool) {
+	for range max(d.Count(12), 0) {
+		d.Int()
+		scheme := d.String()
+		_ = d.String()
+		dependent = dependent || scheme == "auth"
+	}
+	return dependent
+}
+
+// allows reports whether a stored ACL grants one of the permissions in want.
+func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
+	e := &t.acls.entries[acl]
+	return e.world&want != 0 || t.settings.SkipACL || auth.Permits(e.list, want, ids)
+}
+
+// Permits reports whether an ACL, such as that of an Event, grants one of the
+// permissions in want to the bearer of ids under the settings in force.
+func (t *Tree) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+	return t.settings.SkipACL || auth.Permits(acl, want, ids)
+}
+
+// The identityCache keeps the decoded identities of requests by their bytes, so
+// that a connection's identities are decoded once rather than with each write.
+type identityCache map[string][]jute.ID
+
+// identitiesMax bounds the cache; forgetting only costs decoding again.
+const (
+	identitiesMax    = 4096
+	identitySizeMax  = 4096
+	identityCountMax = 1 << 16
+)
+
+// decode returns the identities in raw, a vector of ID; they don't share its memory.
+func (c *identityCache) decode(raw []byte) []jute.ID {
+	if ids, ok := (*c)[string(raw)]; ok {
+		return ids
+	}
+	d := jute.NewDecoder([]byte(strings.Clone(text(raw))))
+	ids := make([]jute.ID, max(d.Count(8), 0))
+	for i := range ids {
+		ids[i].Decode(d)
+	}
+	if len(raw) > identitySizeMax {
+		return ids
+	}
+	if *c == nil || len(*c) >= identitiesMax {
+		*c = identityCache{}
+	}
+	(*c)[string(raw)] = ids
+	return ids
+}

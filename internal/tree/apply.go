@@ -1,0 +1,156 @@
+package tree
+
+import (
+	"github.com/zooid-project/zooid/jute"
+)
+
+// known reports whether this version applies an operation. A log entry with
+// another one stops the replica: skipping it would let the replicas diverge.
+func known(op jute.Op) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
+		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer,
+		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpSettings:
+		return true
+	}
+	return false
+}
+
+// Apply evaluates the requests of the log entry at (term, index) in order, and
+// calls visit (which may be nil) after each one, before the next is evaluated.
+// visit may read the tree.
+//
+// An error means that the entry can't be applied: it is corrupt, out of order,
+// or from a newer version. The replica must stop then. A corrupt batch changes
+// nothing.
+func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
+	if err := validate(batch); err != nil {
+		return err
+	}
+	var records Records
+	records.begin(batch, &t.identities)
+	if err := t.follow(term, index, records.Time()); err != nil {
+		return err
+	}
+	for records.Next(&t.request) {
+		t.scratch = t.scratch[:0]
+		t.result.reset(&t.request)
+		if err := t.apply(&t.request, &t.result); err != nil {
+			return err
+		}
+		if visit != nil {
+			visit(&t.result)
+		}
+	}
+	return records.Err()
+}
+
+// apply evaluates one request.
+func (t *Tree) apply(q *Request, r *Result) error {
+	r.Zxid = t.position.zxid
+	switch q.Op {
+	case jute.OpCreateSession:
+		r.Zxid = t.nextZxid()
+		t.createSession(q, r)
+		return nil
+	case OpAttach:
+		t.attach(q, r)
+		return nil
+	case OpExpire:
+		t.expire(q, r)
+		return nil
+	}
+	if q.Session != 0 {
+		if r.Outcome = t.admit(q); r.Outcome != Applied {
+			r.Err = outcomeCode(r.Outcome)
+			return nil
+		}
+		r.Zxid = t.nextZxid()
+		t.write(q, r)
+		return nil
+	}
+	switch q.Op {
+	case OpSettings:
+		return t.applySettings(q.Body)
+	case jute.OpDeleteContainer:
+		t.reap(q, r)
+	case jute.OpCloseSession:
+		r.Outcome = Ignored
+	default:
+		r.Zxid = t.nextZxid()
+		t.write(q, r)
+	}
+	return nil
+}
+
+func outcomeCode(o Outcome) jute.Code {
+	switch o {
+	case Moved:
+		return jute.ErrSessionMoved
+	case SessionGone:
+		return jute.ErrSessionExpired
+	}
+	return jute.OK
+}
+
+func (t *Tree) applySettings(body []byte) error {
+	var s Settings
+	if err := s.Decode(jute.NewDecoder(body)); err != nil {
+		return err
+	}
+	t.totals.digest -= t.settingsDigest()
+	t.set(s)
+	t.totals.digest += t.settingsDigest()
+	return nil
+}
+
+// write evaluates a request that has its zxid.
+func (t *Tree) write(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	switch q.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		c := createRequest{op: q.Op, path: d.String(), data: d.Buffer()}
+		c.acl = t.fixACL(&d, q.Identities)
+		c.mode, c.ttl = jute.CreateMode(d.Int()), -1
+		if q.Op == jute.OpCreateTTL {
+			c.ttl = d.Long()
+		}
+		if r.Err = malformed(&d); r.Err == jute.OK {
+			r.Path, r.Stat, r.Err = t.create(&c, q, r)
+		}
+	case jute.OpDelete:
+		path, version := d.String(), d.Int()
+		if r.Err = malformed(&d); r.Err == jute.OK {
+			r.Err = t.delete(path, version, q, r)
+		}
+	case jute.OpSetData:
+		path, data, version := d.String(), d.Buffer(), d.Int()
+		if r.Err = malformed(&d); r.Err == jute.OK {
+			r.Stat, r.Err = t.writeData(path, data, version, q, r)
+		}
+	case jute.OpSetACL:
+		path := d.String()
+		acl := t.fixACL(&d, q.Identities)
+		version := d.Int()
+		if r.Err = malformed(&d); r.Err == jute.OK {
+			r.Stat, r.Err = t.writeACL(path, acl, version, q)
+		}
+	case jute.OpMulti:
+		t.multi(&d, q, r)
+	case jute.OpCloseSession:
+		t.closeSession(q.Session, r)
+		r.Closed = true
+	case jute.OpReconfig:
+		r.Err = t.reconfig(&d)
+	default: // internal requests, which no client may send
+		r.Err = jute.ErrUnimplemented
+	}
+}
+
+func malformed(d *jute.Decoder) jute.Code {
+	if d.Err() != nil {
+		return jute.ErrMarshallingError
+	}
+	return jute.OK
+}

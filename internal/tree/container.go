@@ -1,0 +1,58 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// reap evaluates the leader's deleteContainer. What the leader saw may have
+// changed since, so the rules are checked again; a znode that no longer meets
+// them stays, and no zxid is taken.
+func (t *Tree) reap(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	path, neverUsed := d.String(), d.Long()
+	slot := t.find(path)
+	if d.Err() != nil || slot == 0 || special(path) || !t.due(t.at(slot), t.position.time, neverUsed) {
+		r.Outcome = Ignored
+		return
+	}
+	r.Zxid = t.nextZxid()
+	parent, _, _ := splitPath(path)
+	t.deleteNode(slot, path, parent, r)
+}
+
+// due reports whether a container or TTL znode has outlived its use: a
+// container when its last child is gone, or when it had none for neverUsed
+// milliseconds (0: never); a TTL znode when it had no child and no setData for
+// longer than its time.
+func (t *Tree) due(n *node, now, neverUsed int64) bool {
+	if n.children > 0 {
+		return false
+	}
+	switch idle := now - n.mtime; n.kind() {
+	case container:
+		return n.created > 0 || neverUsed > 0 && idle > neverUsed
+	case ttl:
+		return idle > n.owner
+	}
+	return false
+}
+
+// Reapable looks for containers and TTL znodes that deleteContainer may delete
+// at the time now, in the next scan slots from cursor on (0 at first). It
+// returns their paths and the cursor to go on from, 0 at the end. neverUsed is
+// that of AppendDeleteContainer.
+func (t *Tree) Reapable(cursor uint32, scan int, now, neverUsed int64) (paths []string, next uint32) {
+	if t.totals.reapable == 0 {
+		return nil, 0
+	}
+	slot := max(cursor, rootSlot)
+	for ; slot <= t.nodes.used && scan > 0; slot++ {
+		scan--
+		if t.live(slot) && t.due(t.at(slot), now, neverUsed) {
+			paths = append(paths, string(t.appendPath(nil, slot)))
+		}
+	}
+	if slot > t.nodes.used {
+		slot = 0
+	}
+	return paths, slot
+}

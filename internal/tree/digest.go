@@ -1,0 +1,80 @@
+package tree
+
+// The digest is a sum, modulo 2^64, of one hash per thing: adding, removing and
+// changing a thing moves it by a difference, in any order, whatever the slots.
+//
+//	znode     statHash(path, every field of the Stat, kind, owner, ACL) + dataHash(path, data)
+//	session   hash(id, timeout, password) mixed with owner and sequence
+//	settings  hash(their record)
+//
+// Digest mixes in where the tree stands.
+const (
+	aclSeed      = 0xac1
+	dataSeed     = 0xda7a
+	sessionSeed  = 0x5e55
+	settingsSeed = 0x5e77
+)
+
+// statHash is the part of a znode's digest that changes with its children and ACL.
+func (t *Tree) statHash(n *node) uint64 {
+	k := &t.key
+	h := n.hash ^ t.acls.entries[n.acl].hash ^ k[3]
+	h = fold(uint64(n.czxid)^k[0], uint64(n.mzxid)^h)
+	h = fold(uint64(n.pzxid)^k[1], uint64(n.ctime)^h)
+	h = fold(uint64(n.mtime)^k[2], uint64(n.owner)^h)
+	h = fold(uint64(uint32(n.version))<<32^uint64(uint32(n.aversion))^k[0], uint64(n.created)^h)
+	return fold(h^k[1], uint64(n.kind())^k[2])
+}
+
+// dataHash is the part of a znode's digest that changes with its data.
+func (t *Tree) dataHash(n *node) uint64 {
+	return t.key.bytes(n.hash^dataSeed^uint64(uint32(n.dataLen))<<32, t.data(n))
+}
+
+func (t *Tree) nodeDigest(n *node) uint64 { return t.statHash(n) + t.dataHash(n) }
+
+func (t *Tree) settingsDigest() uint64 {
+	return t.key.bytes(settingsSeed, t.settings.Append(nil))
+}
+
+// sessionBase is the part of a session's digest that requests don't change.
+func (t *Tree) sessionBase(s *session) uint64 {
+	return t.key.bytes(t.key.words(sessionSeed, uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
+}
+
+func (t *Tree) sessionDigest(s *session) uint64 {
+	return fold(s.base^uint64(s.cnx)^t.key[0], uint64(s.next)^t.key[1])
+}
+
+// Digest returns a fingerprint of the whole replicated state and of where it
+// stands in the log: equal on replicas that applied the same entries.
+func (t *Tree) Digest() uint64 { return t.stamp(t.totals.digest) }
+
+func (t *Tree) stamp(sum uint64) uint64 {
+	p := &t.position
+	return t.key.words(sum, p.term, uint64(p.zxid), uint64(p.time))
+}
+
+// RecomputeDigest computes the Digest from scratch, for tests and checks.
+func (t *Tree) RecomputeDigest() uint64 {
+	sum := t.settingsDigest()
+	for slot := uint32(rootSlot); slot <= t.nodes.used; slot++ {
+		if t.live(slot) {
+			sum += t.nodeDigest(t.at(slot))
+		}
+	}
+	for slot := uint32(1); slot <= t.sessions.slots.used; slot++ {
+		if s := t.sessions.slots.at(slot); s.id != 0 {
+			fresh := *s
+			fresh.base = t.sessionBase(s)
+			sum += t.sessionDigest(&fresh)
+		}
+	}
+	return t.stamp(sum)
+}
+
+// appendStat appends a znode's Stat.
+func appendStat(dst []byte, n *node) []byte {
+	s := n.stat()
+	return s.Append(dst)
+}

@@ -1,0 +1,175 @@
+package tree
+
+// The four functions that change znodes: insertNode, removeNode, setData and
+// setNodeACL. Each keeps the table, the lists, the totals, the digest, open
+// snapshots and the undo log right; nothing else writes a node.
+
+// edit returns the znode in slot to be changed, its present state saved for
+// whoever may still want it.
+func (t *Tree) edit(slot uint32) *node {
+	for _, img := range t.images {
+		img.nodes.save(slot, t.encodeNode)
+	}
+	n := t.at(slot)
+	if t.undo.open {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n})
+	}
+	return n
+}
+
+// editSession is edit for sessions.
+func (t *Tree) editSession(slot uint32) *session {
+	for _, img := range t.images {
+		img.sessions.save(slot, t.encodeSession)
+	}
+	s := t.sessions.slots.at(slot)
+	if t.undo.open {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoSession, slot: slot, session: *s})
+	}
+	return s
+}
+
+// newNode is what insertNode needs to know of a znode.
+type newNode struct {
+	data  []byte
+	acl   uint32
+	kind  kind
+	owner int64 // depends on the kind
+	zxid  int64
+	time  int64
+}
+
+// insertNode adds a child, which must not exist, as the parent's last. It leaves
+// the parent's own fields alone except for the links and the number of children.
+func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
+	slot := t.nodes.get()
+	for _, img := range t.images {
+		img.nodes.absent(slot)
+	}
+	if len(name) > nameLenMax {
+		panic("tree: invariant broken: a name is longer than any frame")
+	}
+	n := t.at(slot)
+	*n = node{
+		hash: t.key.child(t.at(parent).hash, name), czxid: c.zxid, mzxid: c.zxid, pzxid: c.zxid,
+		ctime: c.time, mtime: c.time, owner: c.owner, parent: parent, acl: c.acl,
+		nameKind: uint32(len(name)) | uint32(c.kind)<<kindShift, dataLen: dataLen(c.data),
+	}
+	n.block = t.payloads.get(n.payload())
+	b := t.payloads.bytes(n.block, n.payload())
+	copy(b, name)
+	copy(b[len(name):], c.data)
+	t.acls.retain(c.acl)
+	t.table.insert(n.hash, slot)
+	if t.undo.open {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoInsert, slot: slot})
+	}
+
+	p := t.edit(parent)
+	n.prev = p.last
+	if p.last != 0 {
+		t.edit(p.last).next = slot
+	} else {
+		p.first = slot
+	}
+	p.last = slot
+	p.children++
+	t.lists.forget(parent)
+
+	switch c.kind {
+	case ephemeral:
+		t.own(slot)
+	case container, ttl:
+		t.totals.reapable++
+	}
+	t.totals.nodes++
+	t.totals.dataSize += t.pathLen(slot) + n.size()
+	t.totals.digest += t.nodeDigest(n)
+	return slot
+}
+
+// removeNode takes out a znode without children. It leaves the parent's own
+// fields alone, as insertNode does.
+func (t *Tree) removeNode(slot uint32) {
+	n := t.edit(slot)
+	t.totals.nodes--
+	t.totals.dataSize -= t.pathLen(slot) + n.size()
+	t.totals.digest -= t.nodeDigest(n)
+	switch n.kind() {
+	case ephemeral:
+		t.disown(slot)
+	case container, ttl:
+		t.totals.reapable--
+	}
+
+	p := t.edit(n.parent)
+	if n.prev != 0 {
+		t.edit(n.prev).next = n.next
+	} else {
+		p.first = n.next
+	}
+	if n.next != 0 {
+		t.edit(n.next).prev = n.prev
+	} else {
+		p.last = n.prev
+	}
+	p.children--
+	t.lists.forget(n.parent)
+	t.lists.forget(slot)
+	t.table.remove(n.hash, slot)
+	if t.undo.open {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoRemove, slot: slot})
+		return
+	}
+	t.freeNode(slot)
+}
+
+// freeNode gives back what a znode out of the table holds.
+func (t *Tree) freeNode(slot uint32) {
+	n := t.at(slot)
+	t.payloads.put(n.block, n.payload())
+	t.acls.release(n.acl)
+	t.nodes.put(slot)
+}
+
+// setData replaces a znode's data and nothing else.
+func (t *Tree) setData(slot uint32, data []byte) {
+	n := t.edit(slot)
+	t.totals.digest -= t.dataHash(n)
+	t.totals.dataSize += len(data) - n.size()
+	was, block := n.payload(), n.block
+	now := n.nameLen() + len(data)
+	if t.undo.open {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoData, slot: slot, block: block, size: was})
+		n.block = t.payloads.get(now)
+		copy(t.payloads.bytes(n.block, now), t.payloads.bytes(block, was)[:n.nameLen()])
+	} else if !t.payloads.fits(block, was, now) {
+		n.block = t.payloads.get(now)
+		copy(t.payloads.bytes(n.block, now), t.payloads.bytes(block, was)[:n.nameLen()])
+		t.payloads.put(block, was)
+	}
+	n.dataLen = dataLen(data)
+	copy(t.payloads.bytes(n.block, now)[n.nameLen():], data)
+	t.totals.digest += t.dataHash(n)
+}
+
+// setNodeACL replaces a znode's ACL; never within a multi.
+func (t *Tree) setNodeACL(slot, acl uint32) {
+	n := t.edit(slot)
+	t.acls.retain(acl)
+	t.acls.release(n.acl)
+	n.acl = acl
+}
+
+// setQuota registers or unregisters a path as the root of a quota.
+func (t *Tree) setQuota(path string, on bool) {
+	_, was := t.quotas[path]
+	if t.undo.open && was != on {
+		t.undo.log = append(t.undo.log, undoStep{kind: undoQuota, path: path, on: was})
+	}
+	if on {
+		t.quotas[path] = struct{}{}
+	} else {
+		delete(t.quotas, path)
+	}
+}

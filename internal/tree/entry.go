@@ -1,0 +1,159 @@
+package tree
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The internal operations of the log, beside jute.OpCreateSession,
+// jute.OpCloseSession and jute.OpDeleteContainer.
+const (
+	OpAttach   jute.Op = -20 // body: buffer password, int timeout in ms
+	OpExpire   jute.Op = -21 // body: long term of the leader that asks
+	OpSettings jute.Op = -22 // body: Settings
+)
+
+// A Request is one record of a batch.
+//
+//	record := int length-of-rest | int op | long session | long cnx | long seq | int xid | vector<ID> identities | body
+type Request struct {
+	Op         jute.Op
+	Session    int64     // 0 for internal requests
+	Cnx        int64     // connection it came on, unique in the cluster
+	Seq        int64     // 1, 2, 3... per connection
+	Xid        int32     // the client's number
+	Identities []jute.ID // of the connection
+	Body       []byte    // the client's record as sent, not decoded
+}
+
+// A batch begins with its format and the leader's time, in milliseconds.
+const (
+	batchFormat     = 1
+	batchHeaderSize = 9
+	recordFixedSize = 4 + 8 + 8 + 8 + 4 // op to xid
+)
+
+// AppendBatchHeader appends what begins a batch: its format and time, in
+// milliseconds since 1970.
+func AppendBatchHeader(b []byte, ms int64) []byte { return jute.AppendLong(append(b, batchFormat), ms) }
+
+// AppendRecord appends a request as a record. Records are self-delimiting and
+// may be copied from batch to batch.
+func AppendRecord(b []byte, q *Request) []byte {
+	b, start := jute.BeginFrame(b)
+	b = jute.AppendInt(b, int32(q.Op))
+	b = jute.AppendLong(jute.AppendLong(jute.AppendLong(b, q.Session), q.Cnx), q.Seq)
+	b = jute.AppendInt(b, q.Xid)
+	b = jute.AppendInt(b, int32(len(q.Identities)))
+	for i := range q.Identities {
+		b = q.Identities[i].Append(b)
+	}
+	return jute.EndFrame(append(b, q.Body...), start)
+}
+
+// AppendDeleteContainer appends the body of a deleteContainer request. A
+// container that never had a child is only deleted if it is older than
+// neverUsed milliseconds; 0 is forever.
+func AppendDeleteContainer(b []byte, path string, neverUsed int64) []byte {
+	return jute.AppendLong(jute.AppendString(b, path), neverUsed)
+}
+
+// Records iterates over the requests of a batch.
+type Records struct {
+	time  int64
+	rest  []byte
+	total int
+	err   error
+	cache *identityCache
+}
+
+// NewRecords begins to read a batch, which it aliases.
+func NewRecords(batch []byte) Records {
+	var r Records
+	r.begin(batch, new(identityCache))
+	return r
+}
+
+func (r *Records) begin(batch []byte, cache *identityCache) {
+	*r = Records{total: len(batch), cache: cache}
+	switch {
+	case len(batch) < batchHeaderSize:
+		r.err = fmt.Errorf("decode batch: %d bytes, too short for its header", len(batch))
+	case batch[0] != batchFormat:
+		r.err = fmt.Errorf("decode batch: format %d, this version reads %d: upgrade this server", batch[0], batchFormat)
+	default:
+		r.time = int64(binary.BigEndian.Uint64(batch[1:]))
+		r.rest = batch[batchHeaderSize:]
+	}
+}
+
+// Time returns the batch's time, milliseconds since 1970 by the leader's clock.
+func (r *Records) Time() int64 { return r.time }
+
+// Err returns why Next stopped before the end, or nil.
+func (r *Records) Err() error { return r.err }
+
+// Next reads the next request into q, whose Body aliases the batch; the
+// identities may be shared between requests. It returns false at the end and on
+// an error.
+func (r *Records) Next(q *Request) bool {
+	raw, ok := r.next(q)
+	if ok {
+		q.Identities = r.cache.decode(raw)
+	}
+	return ok
+}
+
+// next is Next with the identities left as they are.
+func (r *Records) next(q *Request) (identities []byte, ok bool) {
+	if r.err != nil || len(r.rest) == 0 {
+		return nil, false
+	}
+	b := r.rest
+	if len(b) < 4 || int(int32(binary.BigEndian.Uint32(b))) < recordFixedSize+4 || int(binary.BigEndian.Uint32(b)) > len(b)-4 {
+		r.err = fmt.Errorf("decode batch: record at offset %d of %d: length doesn't fit", r.total-len(b), r.total)
+		return nil, false
+	}
+	n := 4 + int(binary.BigEndian.Uint32(b))
+	r.rest, b = b[n:], b[4:n:n]
+	q.Op = jute.Op(binary.BigEndian.Uint32(b))
+	q.Session = int64(binary.BigEndian.Uint64(b[4:]))
+	q.Cnx = int64(binary.BigEndian.Uint64(b[12:]))
+	q.Seq = int64(binary.BigEndian.Uint64(b[20:]))
+	q.Xid = int32(binary.BigEndian.Uint32(b[28:]))
+	b = b[recordFixedSize:]
+	size, err := identitiesSize(b)
+	if err != nil {
+		r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest), r.total, err)
+		return nil, false
+	}
+	q.Body = b[size:]
+	return b[:size], true
+}
+
+// identitiesSize returns the encoded size of the vector of ID that b begins with.
+func identitiesSize(b []byte) (int, error) {
+	var d jute.Decoder
+	d.Reset(b)
+	for range max(d.Count(8), 0) {
+		_, _ = d.String(), d.String()
+	}
+	return d.Offset(), d.Err()
+}
+
+// validate reads a whole batch, so that a corrupt one changes nothing.
+func validate(batch []byte) error {
+	var r Records
+	r.begin(batch, nil)
+	var q Request
+	for {
+		if _, ok := r.next(&q); !ok {
+			return r.err
+		}
+		if !known(q.Op) {
+			return fmt.Errorf("decode batch: unknown operation %d of session %#x: upgrade this server", q.Op, q.Session)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package tree
+
+import "fmt"
+
+// invariants walks every structure of the tree and says what is broken, "" if
+// nothing is.
+func invariants(t *Tree) string {
+	if t.undo.open || len(t.undo.log) != 0 {
+		return "the undo log is open between requests"
+	}
+	sum := totals{digest: t.totals.digest}
+	aclRefs := map[uint32]int{aclOpen: 1, aclConfig: 1}
+	blocks, blockBytes := 0, 0
+	for slot := uint32(1); slot <= t.nodes.used; slot++ {
+		if !t.live(slot) {
+			continue
+		}
+		n := t.at(slot)
+		sum.nodes++
+		sum.dataSize += t.pathLen(slot) + n.size()
+		aclRefs[n.acl]++
+		if p := n.payload(); p > 0 {
+			blocks++
+			if p > blockMax {
+				blockBytes += len(t.payloads.large[n.block])
+			} else {
+				blockBytes += classSize(classOf(p))
+			}
+		}
+		if got := t.find(string(t.appendPath(nil, slot))); got != slot {
+			return fmt.Sprintf("slot %d is found at %d", slot, got)
+		}
+		if t.findChild(n.parent, n.hash, t.name(n)) != slot && slot != rootSlot {
+			return fmt.Sprintf("slot %d isn't a child", slot)
+		}
+		switch n.kind() {
+		case ephemeral:
+			sum.ephemerals++
+			if n.children != 0 {
+				return "an ephemeral has children"
+			}
+			continue
+		case container, ttl:
+			sum.reapable++
+		}
+		count, prev := uint32(0), uint32(0)
+		for c := n.first; c != 0; c = t.at(c).next {
+			if t.at(c).parent != slot || t.at(c).prev != prev {
+				return fmt.Sprintf("slot %d has wrong links", c)
+			}
+			prev = c
+			count++
+		}
+		if prev != n.last || count != n.children {
+			return fmt.Sprintf("slot %d has %d children instead of %d", slot, count, n.children)
+		}
+		if list, ok := t.lists.lists[slot]; ok && uint32(list[3])+uint32(list[2])<<8 != n.children {
+			return fmt.Sprintf("the cached children of slot %d are stale", slot)
+		}
+	}
+	if sum != t.totals || sum.nodes != t.nodes.live {
+		return fmt.Sprintf("totals are %+v instead of %+v", t.totals, sum)
+	}
+	if blocks != t.payloads.blocks || blockBytes != t.payloads.liveBytes {
+		return fmt.Sprintf("arena counts %d blocks of %d bytes instead of %d of %d", t.payloads.blocks, t.payloads.liveBytes, blocks, blockBytes)
+	}
+	if s := tableInvariants(t); s != "" {
+		return s
+	}
+	live := 0
+	for i := range t.acls.entries {
+		if e := &t.acls.entries[i]; e.encoded != "" {
+			live++
+			if e.refs != aclRefs[uint32(i)] || t.acls.index[e.encoded] != uint32(i) {
+				return fmt.Sprintf("ACL %d has %d references instead of %d", i, e.refs, aclRefs[uint32(i)])
+			}
+		}
+	}
+	if live != len(t.acls.index) || live+len(t.acls.free) != len(t.acls.entries) || live != len(aclRefs) {
+		return "ACLs leak"
+	}
+	if s := sessionInvariants(t); s != "" {
+		return s
+	}
+	if s := arenaInvariants(&t.payloads); s != "" {
+		return s
+	}
+	if t.Digest() != t.RecomputeDigest() {
+		return "the digest isn't that of the state"
+	}
+	return ""
+}
+
+func tableInvariants(t *Tree) string {
+	count := 0
+	for i := range t.table.segments {
+		s := &t.table.segments[i]
+		entries := 0
+		for _, e := range s.entries {
+			if e == 0 {
+				continue
+			}
+			entries++
+			if !t.live(e.slot()) || t.at(e.slot()).hash>>32 != uint64(e.tag()) || t.table.segmentOf(e.tag()) != s {
+				return fmt.Sprintf("table entry %#x is wrong", e)
+			}
+		}
+		if entries != s.count {
+			return fmt.Sprintf("segment %d counts %d entries instead of %d", i, s.count, entries)
+		}
+		count += entries
+	}
+	if count != t.nodes.live {
+		return fmt.Sprintf("%d table entries for %d znodes", count, t.nodes.live)
+	}
+	return ""
+}
+
+func sessionInvariants(t *Tree) string {
+	total := 0
+	for id, slot := range t.sessions.index {
+		s := t.sessions.slots.at(slot)
+		if s.id != id {
+			return "a session isn't where the index says"
+		}
+		count, prev := uint32(0), uint32(0)
+		for z := s.first; z != 0; z = t.at(z).last {
+			if n := t.at(z); n.kind() != ephemeral || n.owner != id || n.first != prev {
+				return fmt.Sprintf("slot %d is in the wrong list", z)
+			}
+			prev = z
+			count++
+		}
+		if prev != s.last || count != s.ephemerals {
+			return "a session's list is broken"
+		}
+		total += int(count)
+	}
+	if total != t.totals.ephemerals || len(t.sessions.index) != t.sessions.slots.live {
+		return "ephemerals or sessions leak"
+	}
+	return ""
+}
+
+func arenaInvariants(a *arena) string {
+	pooled := map[uint32]bool{}
+	for _, p := range a.pool {
+		pooled[p] = true
+	}
+	live := len(a.large) - len(a.largeFree)
+	for i := range a.pages {
+		p := &a.pages[i]
+		if pooled[uint32(i)] {
+			if p.listed || p.live != 0 {
+				return fmt.Sprintf("page %d is in the pool and in use", i)
+			}
+			continue
+		}
+		live += int(p.live)
+		full := p.free == 0 && int(p.cut) == arenaPage/classSize(int(p.class))
+		if p.live == 0 || full == p.listed {
+			return fmt.Sprintf("page %d: live %d, full %v, listed %v", i, p.live, full, p.listed)
+		}
+	}
+	if live != a.blocks {
+		return fmt.Sprintf("pages hold %d blocks instead of %d", live, a.blocks)
+	}
+	return ""
+}

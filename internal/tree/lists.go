@@ -1,0 +1,81 @@
+package tree
+
+import (
+	"sync"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A listCache keeps the encoded vectors of children of large, often read
+// znodes: walking a thousand siblings takes a thousand cache misses, copying
+// their names as one block a few microseconds. Reads fill it concurrently;
+// changes, which have the tree to themselves, drop what they touch.
+type listCache struct {
+	mu    sync.Mutex
+	lists map[uint32][]byte // by the parent's slot
+	size  int               // bytes of all lists
+}
+
+const (
+	listChildrenMin  = 32       // fewer are read as fast from the znodes
+	listCacheSizeMax = 64 << 20 // bytes; at the limit the cache starts anew
+	listSizeMax      = 8 << 20  // bytes; a longer list doesn't deserve the room
+)
+
+// forget drops the list of a znode whose children change.
+func (c *listCache) forget(parent uint32) {
+	if len(c.lists) == 0 {
+		return
+	}
+	if list, ok := c.lists[parent]; ok {
+		c.size -= len(list)
+		delete(c.lists, parent)
+	}
+}
+
+func (c *listCache) get(parent uint32) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists[parent]
+}
+
+func (c *listCache) put(parent uint32, list []byte) {
+	if len(list) > listSizeMax {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.lists[parent]; ok {
+		return // another reader was faster
+	}
+	if c.lists == nil || c.size+len(list) > listCacheSizeMax {
+		c.lists, c.size = map[uint32][]byte{}, 0
+	}
+	c.lists[parent] = append([]byte(nil), list...)
+	c.size += len(list)
+}
+
+// appendChildren appends the names of a znode's children as a vector, in the
+// order of their creation.
+func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
+	n := t.at(slot)
+	if n.children >= listChildrenMin {
+		if list := t.lists.get(slot); list != nil {
+			return append(dst, list...)
+		}
+	}
+	begin := len(dst)
+	dst = jute.AppendInt(dst, int32(n.children))
+	if n.children == 0 {
+		return dst // an ephemeral uses the links for other ends
+	}
+	for c := n.first; c != 0; {
+		child := t.at(c)
+		dst = jute.AppendString(dst, t.name(child))
+		c = child.next
+	}
+	if n.children >= listChildrenMin {
+		t.lists.put(slot, dst[begin:])
+	}
+	return dst
+}

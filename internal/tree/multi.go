@@ -1,0 +1,91 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// multi evaluates the operations of a multi one after the other against the live
+// state, all with the same zxid, and takes everything back when one fails.
+func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
+	ops, err := jute.DecodeMulti(d)
+	if err != nil || !normalize(ops) {
+		r.Err = jute.ErrMarshallingError
+		return
+	}
+	t.begin()
+	for i := range ops {
+		result, code := t.multiOp(&ops[i], q, r)
+		if code != jute.OK {
+			t.rollback()
+			r.Events = r.Events[:0]
+			r.Multi = failedResults(r.Multi[:0], len(ops), i, code)
+			return
+		}
+		r.Multi = append(r.Multi, result)
+	}
+	t.commit()
+}
+
+// normalize gives each create the operation that Apache derives from its flags,
+// and reports whether all operations may stand in a multi.
+func normalize(ops []jute.MultiOp) bool {
+	for i := range ops {
+		o := &ops[i]
+		switch o.Op {
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+			if !o.Flags.Valid() || o.Flags.TTL() {
+				return false
+			}
+			if o.Flags == jute.ModeContainer {
+				o.Op = jute.OpCreateContainer
+			}
+			o.TTL = -1
+		case jute.OpCreateTTL:
+			if !o.Flags.Valid() {
+				return false
+			}
+			if !o.Flags.TTL() {
+				o.Op, o.TTL = jute.OpCreate, -1
+			}
+		case jute.OpDelete, jute.OpSetData, jute.OpCheck:
+		default: // reads, which belong in a multiRead
+			return false
+		}
+	}
+	return true
+}
+
+// multiOp evaluates one operation.
+func (t *Tree) multiOp(o *jute.MultiOp, q *Request, r *Result) (result jute.MultiResult, code jute.Code) {
+	result.Op = o.Op
+	switch o.Op {
+	case jute.OpDelete:
+		code = t.delete(o.Path, o.Version, q, r)
+	case jute.OpSetData:
+		result.Stat, code = t.writeData(o.Path, o.Data, o.Version, q, r)
+	case jute.OpCheck:
+		code = t.check(o.Path, o.Version, q)
+	default:
+		c := createRequest{o.Op, o.Path, o.Data, t.fixList(o.ACL, q.Identities), o.Flags, o.TTL}
+		result.Path, result.Stat, code = t.create(&c, q, r)
+		if o.Op != jute.OpCreate {
+			result.Op = jute.OpCreate2
+		}
+	}
+	return result, code
+}
+
+// failedResults returns the results of a multi of n operations of which the one
+// at failed did: everything before it was fine but is taken back, everything
+// after it wasn't tried.
+func failedResults(results []jute.MultiResult, n, failed int, code jute.Code) []jute.MultiResult {
+	for i := range n {
+		e := jute.MultiResult{Op: jute.OpError}
+		switch {
+		case i == failed:
+			e.Err = code
+		case i > failed:
+			e.Err = jute.ErrRuntimeInconsistency
+		}
+		results = append(results, e)
+	}
+	return results
+}

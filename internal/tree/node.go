@@ -1,0 +1,126 @@
+package tree
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// rootSlot is the slot of the znode "/", handed out first.
+const rootSlot = 1
+
+// A kind says what a znode's life depends on. Apache encodes it in the owner,
+// and reads it differently under different settings; here it is decided when
+// the znode is created, and no later change of settings turns a TTL znode into
+// an ephemeral one.
+type kind uint8
+
+const (
+	persistent kind = iota
+	ephemeral       // owner is its session
+	container       // goes with its last child
+	ttl             // owner is its time to live in milliseconds
+	kinds           // how many there are
+)
+
+// A node is a znode, 112 bytes without a pointer. Its children are linked in
+// the order of their creation.
+type node struct {
+	hash                uint64 // of the path; the first four bytes link free slots
+	czxid, mzxid, pzxid int64
+	ctime, mtime        int64
+	owner               int64 // depends on the kind
+	created             int64 // children ever created: Apache's stored cversion, but it never overflows
+	version, aversion   int32
+	parent              uint32 // slots from here on; root has none
+	prev, next          uint32 // siblings
+	first, last         uint32 // children; of an ephemeral, its neighbours in the session's list
+	acl                 uint32 // index of an entry of the ACL table
+	children            uint32
+	block               uint32 // the name followed by the data
+	nameKind            uint32 // length of the name, and the kind in the upper bits
+	dataLen             int32  // -1 if the data is null
+}
+
+const (
+	kindShift  = 28
+	nameLenMax = 1<<kindShift - 1 // a name travels in a frame, so it is far shorter
+)
+
+func (n *node) kind() kind   { return kind(n.nameKind >> kindShift) }
+func (n *node) nameLen() int { return int(n.nameKind & nameLenMax) }
+
+// size returns the length of the data, 0 for null.
+func (n *node) size() int { return max(int(n.dataLen), 0) }
+
+// payload returns the size of the block.
+func (n *node) payload() int { return n.nameLen() + n.size() }
+
+func dataLen(data []byte) int32 {
+	if data == nil {
+		return -1
+	}
+	return int32(len(data))
+}
+
+// stat returns what clients see. cversion counts creations and deletions of
+// children; it wraps like Apache's.
+func (n *node) stat() jute.Stat {
+	s := jute.Stat{
+		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid, Ctime: n.ctime, Mtime: n.mtime,
+		Version: n.version, Aversion: n.aversion, DataLength: int32(n.size()),
+	}
+	if n.kind() == ephemeral {
+		s.EphemeralOwner = n.owner // and it has no children
+		return s
+	}
+	s.Cversion, s.NumChildren = int32(2*n.created-int64(n.children)), int32(n.children)
+	return s
+}
+
+// nextVersion is the version after v: -1 means "any" on the wire and is skipped.
+func nextVersion(v int32) int32 {
+	if v == -2 {
+		return 0
+	}
+	if v == math.MaxInt32 {
+		return math.MinInt32
+	}
+	return v + 1
+}
+
+func (t *Tree) at(slot uint32) *node { return t.nodes.at(slot) }
+
+// live reports whether a slot that was handed out once still holds a znode.
+func (t *Tree) live(slot uint32) bool {
+	return slot == rootSlot || t.nodes.chunks[slot/slabSlots] != nil && t.at(slot).parent != 0
+}
+
+// name returns the last component of a znode's path, "" for the root. It is
+// valid until the znode changes.
+func (t *Tree) name(n *node) string {
+	return text(t.payloads.bytes(n.block, n.payload())[:n.nameLen()])
+}
+
+// data returns a znode's data, nil if it is null. It is valid until the znode
+// changes.
+func (t *Tree) data(n *node) []byte {
+	if n.dataLen < 0 {
+		return nil
+	}
+	if n.dataLen == 0 {
+		return emptyData
+	}
+	return t.payloads.bytes(n.block, n.payload())[n.nameLen():]
+}
+
+var emptyData = []byte{}
+
+// text views bytes as a string; both die together.
+func text(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}

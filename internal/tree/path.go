@@ -1,0 +1,118 @@
+package tree
+
+import "strings"
+
+// The paths that Apache creates by itself and never deletes.
+const (
+	pathZookeeper = "/zookeeper"
+	pathQuota     = "/zookeeper/quota"
+	pathConfig    = "/zookeeper/config"
+)
+
+// special reports whether a path can't be deleted.
+func special(path string) bool {
+	return path == "/" || path == pathZookeeper || path == pathQuota || path == pathConfig
+}
+
+// splitPath returns the parent's path, "" for the root, and the last component.
+// Like Apache's writes it only wants a slash somewhere and no NUL.
+func splitPath(path string) (parent, name string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 || strings.IndexByte(path, 0) >= 0 {
+		return "", "", false
+	}
+	return path[:i], path[i+1:], true
+}
+
+// parentEvent names a parent as events do: Apache's parent of "/a" is "".
+func parentEvent(parent string) string {
+	if parent == "" {
+		return "/"
+	}
+	return parent
+}
+
+// find returns the slot of a path, 0 if there is no such znode. As in Apache the
+// root is "" as well as "/", and anything malformed is simply not there.
+func (t *Tree) find(path string) uint32 {
+	if path == "" || path == "/" {
+		return rootSlot
+	}
+	if path[0] != '/' {
+		return 0
+	}
+	hash := t.rootHash
+	for rest := path[1:]; ; {
+		i := strings.IndexByte(rest, '/')
+		if i < 0 {
+			hash = t.key.child(hash, rest)
+			break
+		}
+		hash = t.key.child(hash, rest[:i])
+		rest = rest[i+1:]
+	}
+	p := t.table.probe(hash)
+	for slot := p.next(); slot != 0; slot = p.next() {
+		if t.at(slot).hash == hash && t.isAt(slot, path) {
+			return slot
+		}
+	}
+	return 0
+}
+
+// isAt reports whether the znode in slot has the path: the hash only suggests it.
+func (t *Tree) isAt(slot uint32, path string) bool {
+	for slot != rootSlot {
+		n := t.at(slot)
+		name := t.name(n)
+		cut := len(path) - len(name) - 1
+		if cut < 0 || path[cut] != '/' || path[cut+1:] != name {
+			return false
+		}
+		path, slot = path[:cut], n.parent
+	}
+	return path == ""
+}
+
+// findChild returns the slot of a child of parent whose path hashes to hash.
+func (t *Tree) findChild(parent uint32, hash uint64, name string) uint32 {
+	p := t.table.probe(hash)
+	for slot := p.next(); slot != 0; slot = p.next() {
+		if n := t.at(slot); n.hash == hash && n.parent == parent && t.name(n) == name {
+			return slot
+		}
+	}
+	return 0
+}
+
+// appendPath appends the path of the znode in slot, "/" for the root.
+func (t *Tree) appendPath(dst []byte, slot uint32) []byte {
+	if slot == rootSlot {
+		return append(dst, '/')
+	}
+	size := 0
+	for s := slot; s != rootSlot; s = t.at(s).parent {
+		size += 1 + t.at(s).nameLen()
+	}
+	begin := len(dst)
+	dst = append(dst, make([]byte, size)...)
+	end := begin + size
+	for s := slot; s != rootSlot; s = t.at(s).parent {
+		name := t.name(t.at(s))
+		end -= len(name)
+		copy(dst[end:], name)
+		end--
+		dst[end] = '/'
+	}
+	return dst
+}
+
+// pathLen returns the length of the path of the znode in slot as
+// ApproximateDataSize counts it: 0 for the root.
+func (t *Tree) pathLen(slot uint32) int {
+	size := 0
+	for ; slot != rootSlot; slot = t.at(slot).parent {
+		size += 1 + t.at(slot).nameLen()
+	}
+	return size
+}

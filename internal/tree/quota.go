@@ -1,0 +1,212 @@
+package tree
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// A quota of a path is two ordinary znodes that clients create below
+// /zookeeper/quota<path>: the limits, which register the path, and the stats,
+// which the tree keeps up to date without a trace in their version or mzxid.
+// Stats are data of the replicated state like any other: a replica that
+// restored a snapshot must not compute them anew, or it might differ from one
+// that applied what a client wrote there.
+const (
+	limitsName = "zookeeper_limits"
+	statsName  = "zookeeper_stats"
+)
+
+// quotaFigures are what both znodes hold; -1 is none.
+type quotaFigures struct{ count, bytes, countHard, bytesHard int64 }
+
+// parseQuota reads count=N,bytes=N=;byteHardLimit=N;countHardLimit=N, of which
+// any part may be missing; the stray = is how Apache writes it. What isn't a
+// figure is skipped.
+func parseQuota(data []byte) quotaFigures {
+	f := quotaFigures{-1, -1, -1, -1}
+	for len(data) > 0 {
+		end := bytes.IndexAny(data, ",;")
+		if end < 0 {
+			end = len(data)
+		}
+		key, value, _ := strings.Cut(text(data[:end]), "=")
+		n, err := strconv.ParseInt(strings.TrimRight(value, "="), 10, 64)
+		if err == nil {
+			switch key {
+			case "count":
+				f.count = n
+			case "bytes":
+				f.bytes = n
+			case "countHardLimit":
+				f.countHard = n
+			case "byteHardLimit":
+				f.bytesHard = n
+			}
+		}
+		data = data[min(end+1, len(data)):]
+	}
+	return f
+}
+
+// appendTo appends the figures in Apache's form.
+func (f quotaFigures) appendTo(b []byte) []byte {
+	b = strconv.AppendInt(append(b, "count="...), f.count, 10)
+	b = strconv.AppendInt(append(b, ",bytes="...), f.bytes, 10)
+	if f.bytesHard == -1 && f.countHard == -1 {
+		return b
+	}
+	b = append(b, '=')
+	if f.bytesHard != -1 {
+		b = strconv.AppendInt(append(b, ";byteHardLimit="...), f.bytesHard, 10)
+	}
+	if f.countHard != -1 {
+		b = strconv.AppendInt(append(b, ";countHardLimit="...), f.countHard, 10)
+	}
+	return b
+}
+
+// quotaPath returns the path that a parent of a limits or stats znode stands
+// for; it is false for one outside of /zookeeper/quota. The root has no quota.
+func quotaPath(parent string) (string, bool) {
+	path, ok := strings.CutPrefix(parent, pathQuota)
+	return path, ok && len(path) > 1 && path[0] == '/'
+}
+
+// quotaOf returns the longest path with a quota that path is at or below.
+func (t *Tree) quotaOf(path string) (string, bool) {
+	if len(t.quotas) == 0 {
+		return "", false
+	}
+	for len(path) > 1 {
+		if _, ok := t.quotas[path]; ok {
+			return path, true
+		}
+		path = path[:strings.LastIndexByte(path, '/')]
+	}
+	return "", false
+}
+
+// figures returns what the limits or stats znode of a quota holds.
+func (t *Tree) figures(quota, name string) (slot uint32, f quotaFigures) {
+	slot = t.find(pathQuota + quota + "/" + name)
+	if slot != 0 {
+		f = parseQuota(t.data(t.at(slot)))
+	}
+	return slot, f
+}
+
+// quotaAllows reports whether a change stays within the hard limits, if those
+// are enforced. A change that adds nothing to a figure isn't held against it.
+func (t *Tree) quotaAllows(path string, bytes, count int64) bool {
+	if !t.settings.EnforceQuota {
+		return true
+	}
+	quota, ok := t.quotaOf(path)
+	if !ok {
+		return true
+	}
+	limits, limit := t.figures(quota, limitsName)
+	stats, used := t.figures(quota, statsName)
+	if limits == 0 || stats == 0 {
+		return true
+	}
+	return (count == 0 || limit.countHard < 0 || used.count+count <= limit.countHard) &&
+		(bytes == 0 || limit.bytesHard < 0 || used.bytes+bytes <= limit.bytesHard)
+}
+
+// quotaCreated follows a create.
+func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
+	size := int64(t.at(slot).size())
+	if name == limitsName || name == statsName {
+		if quota, ok := quotaPath(parentPath); ok {
+			if name == limitsName {
+				t.setQuota(strings.Clone(quota), true)
+			} else {
+				f := quotaFigures{countHard: -1, bytesHard: -1}
+				t.measure(t.find(quota), &f)
+				t.setStats(slot, f)
+			}
+		}
+	}
+	t.quotaChanged(path, size, 1)
+}
+
+// quotaDeleted follows a delete.
+func (t *Tree) quotaDeleted(path, parentPath string, size int64) {
+	if strings.HasSuffix(path, "/"+limitsName) {
+		if quota, ok := quotaPath(parentPath); ok {
+			t.setQuota(quota, false)
+		}
+	}
+	t.quotaChanged(path, -size, -1)
+}
+
+// quotaChanged adds to the stats of the quota that path is under.
+func (t *Tree) quotaChanged(path string, bytes, count int64) {
+	quota, ok := t.quotaOf(path)
+	if !ok {
+		return
+	}
+	slot, f := t.figures(quota, statsName)
+	if slot == 0 {
+		return
+	}
+	f.count += count
+	f.bytes += bytes
+	t.setStats(slot, f)
+}
+
+func (t *Tree) setStats(slot uint32, f quotaFigures) {
+	var room [128]byte
+	t.setData(slot, f.appendTo(room[:0]))
+}
+
+// measure counts the znodes at and below slot, and the bytes of their data.
+func (t *Tree) measure(slot uint32, f *quotaFigures) {
+	t.walk(slot, func(n *node) {
+		f.count++
+		f.bytes += int64(n.size())
+	})
+}
+
+// walk calls visit for the znode in slot and everything below it, in no order
+// worth knowing and without recursion: paths may be very deep.
+func (t *Tree) walk(slot uint32, visit func(*node)) {
+	if slot == 0 {
+		return
+	}
+	for at := slot; ; {
+		n := t.at(at)
+		visit(n)
+		if n.children > 0 {
+			at = n.first
+			continue
+		}
+		for at != slot && t.at(at).next == 0 {
+			at = t.at(at).parent
+		}
+		if at == slot {
+			return
+		}
+		at = t.at(at).next
+	}
+}
+
+// addQuotas registers the quotas of a restored tree.
+func (t *Tree) addQuotas() {
+	base := t.find(pathQuota)
+	if base == 0 {
+		return
+	}
+	var path []byte
+	t.walk(base, func(n *node) {
+		if t.name(n) != limitsName {
+			return
+		}
+		path = t.appendPath(path[:0], n.parent)
+		if quota, ok := quotaPath(string(path)); ok {
+			t.quotas[quota] = struct{}{}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package tree
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The reads append the body of the reply to dst, or nothing if the code isn't
+// jute.OK. Like Apache's they don't validate paths: what isn't there isn't there.
+
+// readable returns the znode at path if ids may do one of what want says.
+func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jute.Code) {
+	slot := t.find(path)
+	if slot == 0 {
+		return 0, jute.ErrNoNode
+	}
+	if !t.allows(t.at(slot).acl, want, ids) {
+		return 0, jute.ErrNoAuth
+	}
+	return slot, jute.OK
+}
+
+// AppendGetData answers getData: the data and Stat.
+func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	n := t.at(slot)
+	return appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
+}
+
+// AppendExists answers exists: the Stat. A path with a NUL is
+// jute.ErrBadArguments.
+func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return dst, jute.ErrBadArguments
+	}
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	return appendStat(dst, t.at(slot)), jute.OK
+}
+
+// AppendGetACL answers getACL, for which PermRead or PermAdmin will do: the ACL
+// and Stat. Without PermAdmin the hashes of digest ids are hidden.
+func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead|jute.PermAdmin, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	n := t.at(slot)
+	e := &t.acls.entries[n.acl]
+	if t.allows(n.acl, jute.PermAdmin, ids) {
+		dst = append(dst, e.encoded...)
+	} else {
+		dst = jute.AppendACLs(dst, auth.Mask(e.list))
+	}
+	return appendStat(dst, n), jute.OK
+}
+
+// AppendGetChildren answers getChildren: the names, oldest first.
+func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	return t.appendChildren(dst, slot), jute.OK
+}
+
+// AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat.
+func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	return appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
+}
+
+// AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
+// below path. It takes a time proportional to that number.
+func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	below := t.totals.nodes - 1
+	if slot != rootSlot {
+		below = -1
+		t.walk(slot, func(*node) { below++ })
+	}
+	return jute.AppendInt(dst, int32(below)), jute.OK
+}
+
+// AppendEphemerals answers getEphemerals: the paths of a session's znodes that
+// begin with prefix, oldest first. A blank prefix and "/" mean all. An unknown
+// session has none.
+func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) []byte {
+	if strings.TrimSpace(prefix) == "" || strings.TrimSpace(prefix) == "/" {
+		prefix = ""
+	}
+	begin := len(dst)
+	dst = jute.AppendInt(dst, 0)
+	slot, ok := t.sessions.index[id]
+	if !ok {
+		return dst
+	}
+	count := int32(0)
+	for z := t.sessions.slots.at(slot).first; z != 0; z = t.at(z).last {
+		at := len(dst)
+		dst = t.appendPath(jute.AppendInt(dst, 0), z)
+		path := text(dst[at+4:])
+		if !strings.HasPrefix(path, prefix) {
+			dst = dst[:at]
+			continue
+		}
+		count++
+		jute.AppendInt(dst[:at], int32(len(path)))
+	}
+	jute.AppendInt(dst[:begin], count)
+	return dst
+}
+
+// AppendMultiRead answers multiRead, given the body of its request: the results
+// of its operations, each with its own code. A malformed body is
+// jute.ErrMarshallingError.
+func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID) ([]byte, jute.Code) {
+	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
+	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
+		return dst, jute.ErrMarshallingError
+	}
+	for i := range ops {
+		o := &ops[i]
+		slot, code := t.readable(o.Path, jute.PermRead, ids)
+		switch {
+		case code != jute.OK:
+			e := jute.MultiResult{Op: jute.OpError, Err: code}
+			dst = e.Append(dst)
+		case o.Op == jute.OpGetData:
+			n := t.at(slot)
+			g := jute.MultiResult{Op: o.Op, Stat: n.stat(), Data: t.data(n)}
+			dst = g.Append(dst)
+		default: // a result is its header, as of no children, and the list
+			g := jute.MultiResult{Op: o.Op}
+			dst = g.Append(dst)
+			dst = t.appendChildren(dst[:len(dst)-4], slot)
+		}
+	}
+	return jute.AppendMultiEnd(dst), jute.OK
+}
+
+// Changes tells when a znode last changed, for setWatches.
+type Changes struct {
+	Mzxid int64 // of its data
+	Pzxid int64 // of its list of children
+}
+
+// Changes returns when the znode at path last changed, and whether it exists.
+// It asks no ACL.
+func (t *Tree) Changes(path string) (Changes, bool) {
+	slot := t.find(path)
+	if slot == 0 {
+		return Changes{}, false
+	}
+	return Changes{t.at(slot).mzxid, t.at(slot).pzxid}, true
+}
+
+// ACL returns the ACL of the znode at path, and whether it exists. The list
+// never changes and must not be modified.
+func (t *Tree) ACL(path string) ([]jute.ACL, bool) {
+	slot := t.find(path)
+	if slot == 0 {
+		return nil, false
+	}
+	return t.acls.entries[t.at(slot).acl].list, true
+}
+
+// Stat returns the Stat of the znode at path, and whether it exists. It asks no ACL.
+func (t *Tree) Stat(path string) (jute.Stat, bool) {
+	slot := t.find(path)
+	if slot == 0 {
+		return jute.Stat{}, false
+	}
+	return t.at(slot).stat(), true
+}

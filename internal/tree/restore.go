@@ -1,0 +1,374 @@
+package tree
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// errCorrupt is wrapped by every error of Restore about the bytes it was given.
+var errCorrupt = errors.New("snapshot is corrupt")
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("restore snapshot: %w: %s", errCorrupt, fmt.Sprintf(format, args...))
+}
+
+// Restore builds the tree from the chunks of a snapshot, which next returns in
+// their order; a chunk is not used beyond the following call. The key of the
+// hashes comes from the snapshot, not from o. Restore trusts nothing: it returns
+// an error for anything that isn't a whole tree, and for a digest that differs.
+func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
+	t := newTree(o)
+	stage := byte(chunkHeader)
+	for {
+		chunk, err := next()
+		if err != nil {
+			return nil, fmt.Errorf("restore snapshot: read a chunk after %d znodes: %w", t.nodes.live, err)
+		}
+		if len(chunk) == 0 || chunk[0] < stage || chunk[0] > stage+1 || stage == chunkHeader && chunk[0] != chunkHeader {
+			return nil, corrupt("a chunk is missing or out of order")
+		}
+		stage = max(chunk[0], chunkACLs)
+		var d jute.Decoder
+		d.Reset(chunk[1:])
+		switch chunk[0] {
+		case chunkHeader:
+			err = t.restoreHeader(&d)
+		case chunkACLs:
+			err = t.restoreACLs(&d)
+		case chunkSessions:
+			err = t.restoreSessions(&d)
+		case chunkNodes:
+			err = t.restoreNodes(chunk[1:])
+		case chunkEnd:
+			if err := t.finish(&d); err != nil {
+				return nil, err
+			}
+			return t, nil
+		}
+		if err == nil && d.Err() != nil {
+			err = corrupt("%v", d.Err())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (t *Tree) restoreHeader(d *jute.Decoder) error {
+	if v := d.Byte(); d.Err() == nil && v != snapshotVersion {
+		return fmt.Errorf("restore snapshot: version %d, this version reads %d: upgrade this server", v, snapshotVersion)
+	}
+	for i := range t.key {
+		t.key[i] = uint64(d.Long())
+	}
+	t.rootHash = t.key.root()
+	t.position = position{uint64(d.Long()), uint64(d.Long()), d.Long(), d.Long()}
+	var s Settings
+	if err := s.Decode(d); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	t.set(s)
+	t.totals.digest += t.settingsDigest()
+	return nil
+}
+
+func (t *Tree) restoreACLs(d *jute.Decoder) error {
+	count, first := d.Count(4), d.Int()
+	if int(first) != len(t.acls.entries) {
+		return corrupt("ACLs begin at place %d instead of %d", first, len(t.acls.entries))
+	}
+	for range max(count, 0) {
+		place := uint32(len(t.acls.entries))
+		rest, begin := d.Rest(), d.Offset()
+		list := jute.DecodeACLs(d)
+		if d.Err() != nil {
+			break
+		}
+		if list == nil {
+			t.acls.entries = append(t.acls.entries, aclEntry{})
+			continue
+		}
+		f := aclFix{encoded: strings.Clone(text(rest[:d.Offset()-begin]))}
+		f.list = jute.DecodeACLs(jute.NewDecoder([]byte(f.encoded)))
+		if t.internACL(&f) != place {
+			return corrupt("the ACL at place %d is there twice", place)
+		}
+	}
+	return nil
+}
+
+func (t *Tree) restoreSessions(d *jute.Decoder) error {
+	slots := &t.sessions.slots
+	for range max(d.Count(sessionSize), 0) {
+		slot := uint32(d.Int())
+		s := session{id: d.Long(), cnx: d.Long(), next: d.Long(), timeout: d.Int()}
+		for i := range s.passwd {
+			s.passwd[i] = d.Byte()
+		}
+		if _, twice := t.sessions.index[s.id]; twice || slot <= slots.used || s.id == 0 {
+			return corrupt("session %#x at slot %d is invalid, or there twice", s.id, slot)
+		}
+		slots.reach(slot)
+		slots.used = slot
+		slots.live++
+		s.base = t.sessionBase(&s)
+		*slots.at(slot) = s
+		t.sessions.index[s.id] = slot
+		t.totals.digest += t.sessionDigest(&s)
+	}
+	return nil
+}
+
+// restoreNodes puts znodes into their slots, without the links that follow from
+// others.
+func (t *Tree) restoreNodes(b []byte) error {
+	if len(b) < 4 {
+		return corrupt("a chunk of znodes has %d bytes", len(b))
+	}
+	count := binary.BigEndian.Uint32(b)
+	b = b[4:]
+	for range count {
+		size, err := t.restoreNode(b)
+		if err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	return nil
+}
+
+// restoreNode decodes one znode at the start of b and returns its encoded size.
+func (t *Tree) restoreNode(b []byte) (int, error) {
+	if len(b) < nodeFixedSize {
+		return 0, corrupt("a znode is cut short")
+	}
+	u := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
+	l := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[29+8*i:])) }
+	slot, k := u(0), kind(b[28])
+	n := node{
+		parent: u(1), next: u(2), last: u(3), acl: u(4), version: int32(u(5)), aversion: int32(u(6)),
+		czxid: l(0), mzxid: l(1), pzxid: l(2), ctime: l(3), mtime: l(4), owner: l(5), created: l(6),
+	}
+	nameLen := binary.BigEndian.Uint32(b[85:])
+	if slot <= t.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && n.last != 0 ||
+		int(n.acl) >= len(t.acls.entries) || t.acls.entries[n.acl].encoded == "" ||
+		nameLen > nameLenMax || int(nameLen) > len(b)-nodeFixedSize || (nameLen == 0) != (slot == rootSlot) {
+		return 0, corrupt("the znode at slot %d after %d is invalid", slot, t.nodes.used)
+	}
+	name := b[89 : 89+nameLen]
+	rest := b[89+nameLen:]
+	size := int32(binary.BigEndian.Uint32(rest))
+	if size < -1 || int(size) > len(rest)-4 || strings.IndexByte(text(name), '/') >= 0 {
+		return 0, corrupt("name or data of the znode at slot %d doesn't fit", slot)
+	}
+	data := rest[4 : 4+max(size, 0)]
+	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
+	n.block = t.payloads.get(n.payload())
+	block := t.payloads.bytes(n.block, n.payload())
+	copy(block, name)
+	copy(block[nameLen:], data)
+	t.nodes.reach(slot)
+	t.nodes.used = slot
+	t.nodes.live++
+	*t.at(slot) = n
+	t.acls.retain(n.acl)
+	return nodeFixedSize + n.payload(), nil
+}
+
+// finish links what was restored and proves that it is a whole tree.
+func (t *Tree) finish(d *jute.Decoder) error {
+	nodes, sessions, digest := d.Int(), d.Int(), uint64(d.Long())
+	if d.Err() != nil || int(nodes) != t.nodes.live || int(sessions) != t.sessions.slots.live || t.nodes.live == 0 {
+		return corrupt("%d znodes and %d sessions instead of %d and %d", t.nodes.live, t.sessions.slots.live, nodes, sessions)
+	}
+	if err := t.finishACLs(); err != nil {
+		return err
+	}
+	for slot := uint32(rootSlot); slot <= t.nodes.used; slot++ {
+		if t.exists(slot) {
+			if err := t.link(slot); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.finishSessions(); err != nil {
+		return err
+	}
+	if err := t.finishNodes(); err != nil {
+		return err
+	}
+	t.nodes.restored(func(slot uint32) bool { return !t.exists(slot) })
+	t.sessions.slots.restored(func(slot uint32) bool { return t.sessions.slots.at(slot).id == 0 })
+	for _, path := range []string{pathZookeeper, pathQuota, pathConfig} {
+		if t.find(path) == 0 {
+			return corrupt("there is no %s", path)
+		}
+	}
+	t.addQuotas()
+	if t.Digest() != digest {
+		return corrupt("the digest is %#x instead of %#x", t.Digest(), digest)
+	}
+	return nil
+}
+
+// exists is live for a slot that nothing is known about.
+func (t *Tree) exists(slot uint32) bool {
+	n := t.nodes.peek(slot)
+	return n != nil && slot <= t.nodes.used && (slot == rootSlot || n.parent != 0)
+}
+
+func (t *Tree) finishACLs() error {
+	for i, f := range builtIn() {
+		if i >= len(t.acls.entries) || t.acls.entries[i].encoded != f.encoded {
+			return corrupt("place %d of the ACLs holds another one", i)
+		}
+		t.acls.retain(uint32(i))
+	}
+	for i := len(t.acls.entries) - 1; i >= 0; i-- {
+		switch e := &t.acls.entries[i]; {
+		case e.encoded == "":
+			t.acls.free = append(t.acls.free, uint32(i))
+		case e.refs == 0:
+			return corrupt("no znode has the ACL at place %d", i)
+		}
+	}
+	return nil
+}
+
+// link derives the links of a znode's neighbours from its own. Each znode has at
+// most one predecessor, each parent one first and one last child; whether they
+// form one tree is for finishNodes to see.
+func (t *Tree) link(slot uint32) error {
+	n := t.at(slot)
+	if slot == rootSlot {
+		if n.next != 0 || n.kind() == ephemeral {
+			return corrupt("the root has a sibling or an owner")
+		}
+		return nil
+	}
+	if !t.exists(n.parent) || t.at(n.parent).kind() == ephemeral {
+		return corrupt("the parent of the znode at slot %d doesn't exist, or is ephemeral", slot)
+	}
+	p := t.at(n.parent)
+	p.children++
+	if n.next == 0 {
+		if p.last != 0 {
+			return corrupt("the znode at slot %d has two last children", n.parent)
+		}
+		p.last = slot
+	} else {
+		if !t.exists(n.next) || n.next == rootSlot || t.at(n.next).parent != n.parent || t.at(n.next).prev != 0 {
+			return corrupt("the znode at slot %d has a wrong sibling", slot)
+		}
+		t.at(n.next).prev = slot
+	}
+	if n.kind() != ephemeral {
+		return nil
+	}
+	at, ok := t.sessions.index[n.owner]
+	if !ok {
+		return corrupt("the session %#x of the znode at slot %d doesn't exist", n.owner, slot)
+	}
+	s := t.sessions.slots.at(at)
+	s.ephemerals++
+	t.totals.ephemerals++
+	if n.last == 0 {
+		if s.last != 0 {
+			return corrupt("session %#x has two last znodes", s.id)
+		}
+		s.last = slot
+		return nil
+	}
+	if !t.exists(n.last) || t.at(n.last).kind() != ephemeral || t.at(n.last).owner != n.owner || t.at(n.last).first != 0 {
+		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
+	}
+	t.at(n.last).first = slot
+	return nil
+}
+
+// finishSessions finds the first znode of each session and proves that the lists
+// have no more to them than the way from first to last.
+func (t *Tree) finishSessions() error {
+	for slot := uint32(1); slot <= t.sessions.slots.used; slot++ {
+		s := t.sessions.slots.peek(slot)
+		if s == nil || s.id == 0 {
+			continue
+		}
+		count := uint32(0)
+		for z := s.last; z != 0 && count <= s.ephemerals; z = t.at(z).first {
+			s.first = z
+			count++
+		}
+		if count != s.ephemerals {
+			return corrupt("session %#x has %d znodes, its list %d", s.id, s.ephemerals, count)
+		}
+	}
+	return nil
+}
+
+// finishNodes walks the tree from the root: it computes the hashes, fills the
+// table, and proves that every znode is reached.
+func (t *Tree) finishNodes() error {
+	for slot := uint32(rootSlot + 1); slot <= t.nodes.used; slot++ {
+		if n := t.nodes.peek(slot); n != nil && n.parent != 0 && n.prev == 0 {
+			if t.at(n.parent).first != 0 {
+				return corrupt("the znode at slot %d has two first children", n.parent)
+			}
+			t.at(n.parent).first = slot
+		}
+	}
+	pathLen := 0 // of the znode at hand
+	for slot := uint32(rootSlot); ; {
+		at, n := slot, t.at(slot)
+		if slot != rootSlot {
+			pathLen += 1 + n.nameLen()
+		}
+		if err := t.restored(slot, pathLen); err != nil {
+			return err
+		}
+		if n.children > 0 {
+			if slot = n.first; slot == 0 {
+				return corrupt("the znode at slot %d has children but no first", at)
+			}
+			continue
+		}
+		for slot != rootSlot && t.at(slot).next == 0 {
+			pathLen -= 1 + t.at(slot).nameLen()
+			slot = t.at(slot).parent
+		}
+		if slot == rootSlot {
+			break
+		}
+		pathLen -= 1 + t.at(slot).nameLen()
+		slot = t.at(slot).next
+	}
+	if t.totals.nodes != t.nodes.live {
+		return corrupt("%d of %d znodes are reached from the root", t.totals.nodes, t.nodes.live)
+	}
+	return nil
+}
+
+// restored counts a znode in whose ancestors are already.
+func (t *Tree) restored(slot uint32, pathLen int) error {
+	n := t.at(slot)
+	n.hash = t.rootHash
+	if slot != rootSlot {
+		name := t.name(n)
+		n.hash = t.key.child(t.at(n.parent).hash, name)
+		if t.findChild(n.parent, n.hash, name) != 0 {
+			return corrupt("%s is there twice", t.appendPath(nil, slot))
+		}
+	}
+	t.table.insert(n.hash, slot)
+	t.totals.nodes++
+	t.totals.dataSize += pathLen + n.size()
+	t.totals.digest += t.nodeDigest(n)
+	if n.kind() == container || n.kind() == ttl {
+		t.totals.reapable++
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// An Outcome says what apply did with a request. Only Applied takes a zxid (but
+// OpAttach and OpSettings don't).
+type Outcome uint8
+
+// The outcomes.
+const (
+	Applied     Outcome = iota // evaluated; it may still have failed with Err
+	Ignored                    // an internal request that no longer holds
+	Duplicate                  // applied before: its sequence is below the next
+	Gap                        // its sequence is beyond the next: send what is missing first
+	Moved                      // another connection owns the session
+	SessionGone                // there is no such session
+)
+
+var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved", "session gone"}
+
+// String returns the outcome in words.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// An Event is a change that watches may wait for. ACL is that of the changed
+// znode (of the parent for EventNodeChildrenChanged) at the time: who may not
+// read it isn't told. It may be kept; Path may not.
+type Event struct {
+	Type jute.EventType
+	Path string
+	ACL  []jute.ACL
+}
+
+// A Result says what became of a request. It is reused: everything in it except
+// Event.ACL is valid only until visit returns.
+type Result struct {
+	Op      jute.Op
+	Session int64
+	Cnx     int64
+	Seq     int64
+	Xid     int32
+
+	Outcome Outcome
+	Zxid    int64     // the request's own; the tree's last one if it took none
+	Err     jute.Code // for the ReplyHeader; OK for a multi that failed, whose results tell
+	Path    string    // create: the path with its sequence number
+	Stat    jute.Stat // create, setData, setACL, reconfig
+	Data    []byte    // reconfig: the new configuration
+	Multi   []jute.MultiResult
+	Timeout int32   // createSession, attach: session timeout, ms
+	Closed  bool    // closeSession, expire: the session Session has ended
+	Events  []Event // in the order in which they happened
+}
+
+func (r *Result) reset(q *Request) {
+	for i := range r.Multi {
+		r.Multi[i] = jute.MultiResult{}
+	}
+	*r = Result{
+		Op: q.Op, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Xid: q.Xid,
+		Events: r.Events[:0], Multi: r.Multi[:0],
+	}
+}
+
+func (r *Result) event(typ jute.EventType, path string, acl []jute.ACL) {
+	r.Events = append(r.Events, Event{typ, path, acl})
+}
+
+// AppendReply appends the body of the reply, without its ReplyHeader; nothing
+// if Err isn't OK.
+func (r *Result) AppendReply(dst []byte) []byte {
+	if r.Err != jute.OK {
+		return dst
+	}
+	switch r.Op {
+	case jute.OpCreate:
+		return jute.AppendString(dst, r.Path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return r.Stat.Append(jute.AppendString(dst, r.Path))
+	case jute.OpSetData, jute.OpSetACL:
+		return r.Stat.Append(dst)
+	case jute.OpReconfig:
+		return r.Stat.Append(jute.AppendBuffer(dst, r.Data))
+	case jute.OpMulti:
+		for i := range r.Multi {
+			dst = r.Multi[i].Append(dst)
+		}
+		return jute.AppendMultiEnd(dst)
+	}
+	return dst
+}

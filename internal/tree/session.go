@@ -1,0 +1,226 @@
+package tree
+
+import (
+	"crypto/subtle"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A session is who a client is across its connections. Its znodes are linked in
+// the order of their creation.
+type session struct {
+	link        uint32 // of free slots; must be first
+	first, last uint32 // slots of its ephemeral znodes
+	ephemerals  uint32
+	id          int64 // 0 if the slot is free
+	cnx         int64 // connection that owns it
+	next        int64 // sequence that the owner's next request must have
+	base        uint64
+	timeout     int32 // milliseconds
+	passwd      [jute.PasswdSize]byte
+}
+
+type sessionTable struct {
+	slots slab[session]
+	index map[int64]uint32
+}
+
+func (s *sessionTable) init(alloc func(int) []byte) {
+	s.slots.alloc = alloc
+	s.index = map[int64]uint32{}
+}
+
+// Session is what the server must know of a session.
+type Session struct {
+	ID      int64
+	Cnx     int64 // connection that owns it
+	Next    int64 // sequence that its next request must have
+	Timeout int32 // milliseconds
+	Passwd  [jute.PasswdSize]byte
+}
+
+// Session returns the session with an id.
+func (t *Tree) Session(id int64) (Session, bool) {
+	slot, ok := t.sessions.index[id]
+	if !ok {
+		return Session{}, false
+	}
+	return t.sessions.slots.at(slot).public(), true
+}
+
+func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd} }
+
+// Sessions calls visit for each session in the order of ids, until it returns false.
+func (t *Tree) Sessions(visit func(Session) bool) {
+	ids := make([]int64, 0, len(t.sessions.index))
+	for id := range t.sessions.index {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if !visit(t.sessions.slots.at(t.sessions.index[id]).public()) {
+			return
+		}
+	}
+}
+
+// EphemeralPaths returns the paths of a session's znodes in the order of their
+// creation.
+func (t *Tree) EphemeralPaths(id int64) []string {
+	slot, ok := t.sessions.index[id]
+	if !ok {
+		return nil
+	}
+	s := t.sessions.slots.at(slot)
+	paths := make([]string, 0, s.ephemerals)
+	for z := s.first; z != 0; z = t.at(z).last {
+		paths = append(paths, string(t.appendPath(nil, z)))
+	}
+	return paths
+}
+
+// admit holds D6: a client's request is applied if it comes on the connection
+// that owns the session and is the next one of that connection.
+func (t *Tree) admit(q *Request) Outcome {
+	slot, ok := t.sessions.index[q.Session]
+	if !ok {
+		return SessionGone
+	}
+	s := t.sessions.slots.at(slot)
+	switch {
+	case q.Cnx != s.cnx:
+		return Moved
+	case q.Seq < s.next:
+		return Duplicate
+	case q.Seq > s.next:
+		return Gap
+	}
+	s = t.editSession(slot)
+	t.totals.digest -= t.sessionDigest(s)
+	s.next++
+	t.totals.digest += t.sessionDigest(s)
+	return Applied
+}
+
+// validSessionID refuses ids that mean something else in a znode's owner as
+// Apache stores it: none, a container, or a TTL znode.
+func validSessionID(id int64) bool {
+	return id != 0 && id != -1<<63 && uint64(id)>>56 != 0xff
+}
+
+func (t *Tree) createSession(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	timeout, passwd := d.Int(), d.Buffer()
+	if d.Err() != nil || len(passwd) != jute.PasswdSize || timeout < 0 {
+		r.Err = jute.ErrMarshallingError
+		return
+	}
+	if _, taken := t.sessions.index[q.Session]; taken || !validSessionID(q.Session) {
+		r.Err = jute.ErrSystemError
+		return
+	}
+	slot := t.sessions.slots.get()
+	for _, img := range t.images {
+		img.sessions.absent(slot)
+	}
+	s := t.sessions.slots.at(slot)
+	*s = session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, passwd: [jute.PasswdSize]byte(passwd)}
+	s.base = t.sessionBase(s)
+	t.sessions.index[s.id] = slot
+	t.totals.digest += t.sessionDigest(s)
+	r.Timeout = timeout
+}
+
+// attach moves a session to the connection of the request.
+func (t *Tree) attach(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	passwd, timeout := d.Buffer(), d.Int()
+	if d.Err() != nil || timeout < 0 {
+		r.Err = jute.ErrMarshallingError
+		return
+	}
+	slot, ok := t.sessions.index[q.Session]
+	if !ok || subtle.ConstantTimeCompare(t.sessions.slots.at(slot).passwd[:], passwd) != 1 {
+		r.Err = jute.ErrSessionExpired
+		return
+	}
+	s := t.editSession(slot)
+	t.totals.digest -= t.sessionDigest(s)
+	s.cnx, s.next, s.timeout = q.Cnx, 1, timeout
+	s.base = t.sessionBase(s)
+	t.totals.digest += t.sessionDigest(s)
+	r.Timeout = timeout
+}
+
+// expire ends a session if the leader that asks is still the leader.
+func (t *Tree) expire(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	term := d.Long()
+	if _, ok := t.sessions.index[q.Session]; !ok || d.Err() != nil || uint64(term) != t.position.term {
+		r.Outcome = Ignored
+		return
+	}
+	r.Zxid = t.nextZxid()
+	t.closeSession(q.Session, r)
+}
+
+// closeSession ends a session: its znodes go, oldest first, all in one zxid.
+func (t *Tree) closeSession(id int64, r *Result) {
+	slot := t.sessions.index[id]
+	for {
+		z := t.sessions.slots.at(slot).first
+		if z == 0 {
+			break
+		}
+		begin := len(t.scratch)
+		t.scratch = t.appendPath(t.scratch, z)
+		path := text(t.scratch[begin:])
+		parent, _, _ := splitPath(path)
+		t.deleteNode(z, path, parent, r)
+	}
+	s := t.editSession(slot)
+	t.totals.digest -= t.sessionDigest(s)
+	delete(t.sessions.index, id)
+	t.sessions.slots.put(slot)
+}
+
+// own puts an ephemeral znode at the end of its session's list.
+func (t *Tree) own(slot uint32) {
+	n := t.at(slot)
+	at, ok := t.sessions.index[n.owner]
+	if !ok {
+		panic("tree: invariant broken: an ephemeral znode's session doesn't exist")
+	}
+	s := t.editSession(at)
+	n.first, n.last = s.last, 0
+	if s.last != 0 {
+		t.edit(s.last).last = slot
+	} else {
+		s.first = slot
+	}
+	s.last = slot
+	s.ephemerals++
+	t.totals.ephemerals++
+}
+
+// disown takes an ephemeral znode out of its session's list.
+func (t *Tree) disown(slot uint32) {
+	n := t.at(slot)
+	s := t.editSession(t.sessions.index[n.owner])
+	if n.first != 0 {
+		t.edit(n.first).last = n.last
+	} else {
+		s.first = n.last
+	}
+	if n.last != 0 {
+		t.edit(n.last).first = n.first
+	} else {
+		s.last = n.first
+	}
+	s.ephemerals--
+	t.totals.ephemerals--
+}

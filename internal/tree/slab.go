@@ -1,0 +1,99 @@
+package tree
+
+import "unsafe"
+
+// slabSlots is the number of slots in a chunk of a slab: about 100 KiB of
+// znodes, so that a small tree stays small and a large one grows in steps that
+// take microseconds.
+const slabSlots = 1024
+
+// A slab holds values of T in chunks that never move, addressed by slot number
+// from 1 up; slot 0 stands for none. T holds no pointers, so the garbage
+// collector never looks inside. The first four bytes of a free slot hold the
+// number of the next free one.
+type slab[T any] struct {
+	chunks []*[slabSlots]T // nil where restore found no live slot
+	alloc  func(n int) []byte
+	free   uint32   // head of the list of free slots
+	empty  []uint32 // numbers of the nil chunks, all of whose slots are free
+	used   uint32   // slots ever handed out; the highest slot number
+	live   int
+}
+
+// at returns the value in a slot that has been handed out.
+func (s *slab[T]) at(slot uint32) *T { return &s.chunks[slot/slabSlots][slot%slabSlots] }
+
+func (s *slab[T]) link(slot uint32) *uint32 { return (*uint32)(unsafe.Pointer(s.at(slot))) }
+
+// get hands out a zeroed slot.
+func (s *slab[T]) get() uint32 {
+	s.live++
+	if last := len(s.empty) - 1; s.free == 0 && last >= 0 {
+		c := s.empty[last]
+		s.empty = s.empty[:last]
+		s.reach(c * slabSlots)
+		s.addFree(c, func(uint32) bool { return true })
+	}
+	if slot := s.free; slot != 0 {
+		s.free = *s.link(slot)
+		*s.link(slot) = 0
+		return slot
+	}
+	if s.used == 1<<32-1 {
+		panic("tree: invariant broken: a slab has no slot left")
+	}
+	s.used++
+	s.reach(s.used)
+	return s.used
+}
+
+// put takes a slot back.
+func (s *slab[T]) put(slot uint32) {
+	var zero T
+	*s.at(slot) = zero
+	*s.link(slot) = s.free
+	s.free = slot
+	s.live--
+}
+
+// peek returns the value in a slot, or nil if its chunk doesn't exist.
+func (s *slab[T]) peek(slot uint32) *T {
+	if c := slot / slabSlots; int(c) < len(s.chunks) && s.chunks[c] != nil {
+		return s.at(slot)
+	}
+	return nil
+}
+
+// addFree links the free slots of chunk c, lowest first.
+func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
+	for i := uint32(slabSlots); i > 0; i-- {
+		slot := c*slabSlots + i - 1
+		if slot != 0 && slot <= s.used && free(slot) {
+			*s.link(slot) = s.free
+			s.free = slot
+		}
+	}
+}
+
+// restored finds the free slots after live ones were put into place by number.
+func (s *slab[T]) restored(free func(slot uint32) bool) {
+	for c := len(s.chunks) - 1; c >= 0; c-- {
+		if s.chunks[c] == nil {
+			s.empty = append(s.empty, uint32(c))
+		} else {
+			s.addFree(uint32(c), free)
+		}
+	}
+}
+
+// reach makes the chunk of slot exist.
+func (s *slab[T]) reach(slot uint32) {
+	c := int(slot / slabSlots)
+	for len(s.chunks) <= c {
+		s.chunks = append(s.chunks, nil)
+	}
+	if s.chunks[c] == nil {
+		b := s.alloc(int(unsafe.Sizeof([slabSlots]T{})))
+		s.chunks[c] = (*[slabSlots]T)(unsafe.Pointer(&b[0]))
+	}
+}

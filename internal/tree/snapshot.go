@@ -1,0 +1,237 @@
+package tree
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A snapshot is a stream of chunks, each of one kind and readable by itself:
+//
+//	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings
+//	ACLs      byte 2 | int count | int first place | count * vector<ACL>, null for a free place
+//	sessions  byte 3 | int count | count * session, see encodeSession
+//	znodes    byte 4 | int count | count * znode, see encodeNode
+//	end       byte 5 | int znodes | int sessions | long digest
+//
+// Znodes and sessions come in the order of their slots and name their neighbours
+// by slot; restore puts them into the same slots. So a chunk can be decoded
+// without any other, and a snapshot of what was restored has the same bytes.
+//
+// The image is that of the instant of BeginSnapshot although the tree changes
+// between calls of Next: what was not yet written when it changes is encoded
+// before the change and kept aside (see aside).
+const (
+	chunkHeader   = 1
+	chunkACLs     = 2
+	chunkSessions = 3
+	chunkNodes    = 4
+	chunkEnd      = 5
+
+	snapshotVersion = 1
+)
+
+// chunkSize is where a chunk ends: large enough for compression, small enough
+// for a short hold of the lock that Next is called under.
+const chunkSize = 256 << 10
+
+// An aside follows one slab: slots from cursor to last are still to be written,
+// and those of them that have changed since the instant are in saved, as they
+// were; nil is a slot that was free.
+type aside struct {
+	cursor, last uint32
+	saved        map[uint32][]byte
+}
+
+func (a *aside) wants(slot uint32) bool {
+	if slot < a.cursor || slot > a.last {
+		return false
+	}
+	_, have := a.saved[slot]
+	return !have
+}
+
+// save keeps a slot about to change as it is.
+func (a *aside) save(slot uint32, encode func([]byte, uint32) []byte) {
+	if a.wants(slot) {
+		a.saved[slot] = encode(nil, slot)
+	}
+}
+
+// absent notes that a slot just handed out was free.
+func (a *aside) absent(slot uint32) {
+	if a.wants(slot) {
+		a.saved[slot] = nil
+	}
+}
+
+// An Image is a snapshot being written.
+type Image struct {
+	tree     *Tree
+	stage    int // kind of the next chunk; beyond chunkEnd it is done
+	size     int // where a chunk ends: chunkSize, less in tests
+	nodes    aside
+	sessions aside
+
+	// Small enough to be taken at once.
+	header    []byte
+	acls      []string // encodings by index, "" where free
+	aclCursor int
+	end       []byte
+}
+
+// BeginSnapshot starts a snapshot of this instant. It takes microseconds and
+// needs the tree to itself. Close must be called; several may be open.
+func (t *Tree) BeginSnapshot() *Image {
+	img := &Image{tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries))}
+	img.nodes = aside{rootSlot, t.nodes.used, map[uint32][]byte{}}
+	img.sessions = aside{1, t.sessions.slots.used, map[uint32][]byte{}}
+	for i := range t.acls.entries {
+		img.acls[i] = t.acls.entries[i].encoded
+	}
+	img.header = t.appendHeader([]byte{chunkHeader})
+	img.end = jute.AppendInt([]byte{chunkEnd}, int32(t.totals.nodes))
+	img.end = jute.AppendInt(img.end, int32(t.SessionCount()))
+	img.end = binary.BigEndian.AppendUint64(img.end, t.Digest())
+	t.images = append(t.images, img)
+	return img
+}
+
+// Close ends the snapshot, finished or not. It needs the tree to itself, and
+// may be called again.
+func (img *Image) Close() {
+	t := img.tree
+	if i := slices.Index(t.images, img); i >= 0 {
+		t.images = slices.Delete(t.images, i, i+1)
+	}
+	img.stage = chunkEnd + 1
+	img.nodes.saved, img.sessions.saved = nil, nil
+}
+
+// Next appends the next chunk to dst and returns it and whether there are more.
+// A chunk has about 256 KiB, more if a znode is larger. Next may run
+// concurrently with reads, but neither with changes nor with itself.
+func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
+	switch img.stage {
+	case chunkHeader:
+		img.stage++
+		return append(dst, img.header...), true
+	case chunkACLs:
+		dst, more := img.nextACLs(dst)
+		if !more {
+			img.stage++
+		}
+		return dst, true
+	case chunkSessions:
+		t := img.tree
+		dst, more := img.sessions.next(dst, img.size, chunkSessions, t.encodeSession)
+		if !more {
+			img.stage++
+		}
+		return dst, true
+	case chunkNodes:
+		dst, more := img.nodes.next(dst, img.size, chunkNodes, img.tree.encodeNode)
+		if !more {
+			img.stage++
+		}
+		return dst, true
+	case chunkEnd:
+		img.stage++
+		return append(dst, img.end...), false
+	}
+	return dst, false
+}
+
+// next appends a chunk of a slab's live slots.
+func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32) []byte) ([]byte, bool) {
+	dst = append(dst, kind, 0, 0, 0, 0)
+	begin, count := len(dst), uint32(0)
+	for a.cursor <= a.last && len(dst)-begin < size {
+		before := len(dst)
+		if saved, ok := a.saved[a.cursor]; ok {
+			dst = append(dst, saved...)
+			delete(a.saved, a.cursor)
+		} else {
+			dst = encode(dst, a.cursor)
+		}
+		if len(dst) > before {
+			count++
+		}
+		a.cursor++
+	}
+	binary.BigEndian.PutUint32(dst[begin-4:], count)
+	return dst, a.cursor <= a.last
+}
+
+func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
+	dst = append(dst, chunkACLs, 0, 0, 0, 0)
+	begin, first := len(dst), img.aclCursor
+	dst = jute.AppendInt(dst, int32(first))
+	for img.aclCursor < len(img.acls) && len(dst)-begin < img.size {
+		if encoded := img.acls[img.aclCursor]; encoded != "" {
+			dst = append(dst, encoded...)
+		} else {
+			dst = jute.AppendACLs(dst, nil)
+		}
+		img.aclCursor++
+	}
+	binary.BigEndian.PutUint32(dst[begin-4:], uint32(img.aclCursor-first))
+	return dst, img.aclCursor < len(img.acls)
+}
+
+func (t *Tree) appendHeader(b []byte) []byte {
+	b = append(b, snapshotVersion)
+	for _, k := range t.key {
+		b = binary.BigEndian.AppendUint64(b, k)
+	}
+	p := &t.position
+	b = binary.BigEndian.AppendUint64(b, p.term)
+	b = binary.BigEndian.AppendUint64(b, p.index)
+	b = jute.AppendLong(jute.AppendLong(b, p.zxid), p.time)
+	return t.settings.Append(b)
+}
+
+// encodeSession appends the session in a slot, nothing if it is free:
+//
+//	int slot | long id | long cnx | long next | int timeout | 16 bytes password
+func (t *Tree) encodeSession(b []byte, slot uint32) []byte {
+	s := t.sessions.slots.peek(slot)
+	if s == nil || s.id == 0 {
+		return b
+	}
+	b = binary.BigEndian.AppendUint32(b, slot)
+	b = jute.AppendLong(jute.AppendLong(jute.AppendLong(b, s.id), s.cnx), s.next)
+	b = jute.AppendInt(b, s.timeout)
+	return append(b, s.passwd[:]...)
+}
+
+const sessionSize = 4 + 3*8 + 4 + jute.PasswdSize
+
+// nodeFixedSize is the size of an encoded znode without name and data.
+const nodeFixedSize = 7*8 + 9*4 + 1
+
+// encodeNode appends the znode in a slot, nothing if it is free:
+//
+//	int slot | int parent | int next sibling | int next of the session | int acl |
+//	int version | int aversion | byte kind | long czxid | long mzxid | long pzxid |
+//	long ctime | long mtime | long owner | long created | ustring name | buffer data
+func (t *Tree) encodeNode(b []byte, slot uint32) []byte {
+	if !t.live(slot) {
+		return b
+	}
+	n := t.at(slot)
+	var of uint32
+	if n.kind() == ephemeral {
+		of = n.last
+	}
+	b = slices.Grow(b, nodeFixedSize+n.payload())
+	for _, v := range [...]uint32{slot, n.parent, n.next, of, n.acl, uint32(n.version), uint32(n.aversion)} {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	b = append(b, byte(n.kind()))
+	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner, n.created} {
+		b = jute.AppendLong(b, v)
+	}
+	return jute.AppendBuffer(jute.AppendString(b, t.name(n)), t.data(n))
+}

@@ -1,0 +1,168 @@
+package tree
+
+import "unsafe"
+
+// The table finds a znode's slot by the hash of its path. It is extendible: a
+// directory indexed by the top bits of the hash names segments, each a small
+// open-addressing table with linear probing. A segment that fills up is split
+// alone, so growth never stalls for longer than it takes to move one segment's
+// entries (tens of microseconds), however large the table is.
+//
+//	hash   | directory, up to 20 bits | place in the segment, 12 bits | not used |
+//	entry  | the upper half of the hash, 32 bits | slot, 32 bits |
+const (
+	segmentBits  = 12
+	segmentSlots = 1 << segmentBits
+	segmentFull  = segmentSlots / 10 * 8 // linear probing gets slow beyond
+	depthMax     = 32 - segmentBits
+)
+
+// An entry is 0 if it is free.
+type entry uint64
+
+func newEntry(hash uint64, slot uint32) entry { return entry(hash>>32<<32 | uint64(slot)) }
+func (e entry) slot() uint32                  { return uint32(e) }
+func (e entry) tag() uint32                   { return uint32(e >> 32) }
+
+// home is where in its segment the entry with a tag would like to be.
+func home(tag uint32) uint32 { return tag % segmentSlots }
+
+type segment struct {
+	entries *[segmentSlots]entry
+	count   int
+	depth   uint // how many bits of the hash all its entries share
+}
+
+type table struct {
+	alloc     func(n int) []byte
+	directory []uint32 // index of the segment for each value of the top depth bits
+	depth     uint
+	segments  []segment
+	spare     *[segmentSlots]entry // room to split in
+}
+
+func newTable(alloc func(n int) []byte) table {
+	t := table{alloc: alloc, directory: []uint32{0}, spare: new([segmentSlots]entry)}
+	t.segments = []segment{{entries: t.newEntries()}}
+	return t
+}
+
+func (t *table) newEntries() *[segmentSlots]entry {
+	b := t.alloc(segmentSlots * 8)
+	return (*[segmentSlots]entry)(unsafe.Pointer(&b[0]))
+}
+
+func (t *table) segmentOf(tag uint32) *segment {
+	return &t.segments[t.directory[uint64(tag)>>(32-t.depth)]]
+}
+
+// A probe walks the slots that may hold a hash.
+type probe struct {
+	entries *[segmentSlots]entry
+	tag     uint32
+	at      uint32
+}
+
+func (t *table) probe(hash uint64) probe {
+	tag := uint32(hash >> 32)
+	return probe{t.segmentOf(tag).entries, tag, home(tag)}
+}
+
+// next returns the next slot that may have the hash, 0 if there is none left.
+func (p *probe) next() uint32 {
+	for {
+		e := p.entries[p.at%segmentSlots]
+		p.at++
+		if e == 0 {
+			return 0
+		}
+		if e.tag() == p.tag {
+			return e.slot()
+		}
+	}
+}
+
+// insert adds a slot, which must not be there yet.
+func (t *table) insert(hash uint64, slot uint32) {
+	tag := uint32(hash >> 32)
+	s := t.segmentOf(tag)
+	for s.count >= segmentFull {
+		t.split(tag)
+		s = t.segmentOf(tag)
+	}
+	place(s.entries, newEntry(hash, slot))
+	s.count++
+}
+
+func place(entries *[segmentSlots]entry, e entry) {
+	i := home(e.tag())
+	for entries[i] != 0 {
+		i = (i + 1) % segmentSlots
+	}
+	entries[i] = e
+}
+
+// remove takes out a slot, which must be there.
+func (t *table) remove(hash uint64, slot uint32) {
+	want := newEntry(hash, slot)
+	s := t.segmentOf(want.tag())
+	i := home(want.tag())
+	for s.entries[i] != want {
+		if s.entries[i] == 0 {
+			panic("tree: invariant broken: a znode to remove is not in the table")
+		}
+		i = (i + 1) % segmentSlots
+	}
+	s.count--
+	// Close the gap: move back each later entry of the run that may go there.
+	for j := i; ; {
+		j = (j + 1) % segmentSlots
+		e := s.entries[j]
+		if e == 0 {
+			break
+		}
+		if (j-home(e.tag()))%segmentSlots >= (j-i)%segmentSlots {
+			s.entries[i] = e
+			i = j
+		}
+	}
+	s.entries[i] = 0
+}
+
+// split divides the segment of tag by the next bit of the hash.
+func (t *table) split(tag uint32) {
+	index := t.directory[uint64(tag)>>(32-t.depth)]
+	depth := t.segments[index].depth + 1
+	if depth > depthMax {
+		panic("tree: invariant broken: too many znodes share a hash")
+	}
+	if depth > t.depth {
+		doubled := make([]uint32, 2*len(t.directory))
+		for i, s := range t.directory {
+			doubled[2*i], doubled[2*i+1] = s, s
+		}
+		t.directory, t.depth = doubled, depth
+	}
+	t.segments = append(t.segments, segment{entries: t.newEntries(), depth: depth})
+	low, high := &t.segments[index], &t.segments[len(t.segments)-1]
+	low.depth, low.count = depth, 0
+	*t.spare = *low.entries
+	*low.entries = [segmentSlots]entry{}
+	for _, e := range t.spare {
+		if e == 0 {
+			continue
+		}
+		s := low
+		if e.tag()>>(32-depth)&1 == 1 {
+			s = high
+		}
+		place(s.entries, e)
+		s.count++
+	}
+	// The upper half of the directory's entries for the old segment now name the new one.
+	span := uint32(1) << (t.depth - depth)
+	first := (tag>>(32-depth) | 1) << (t.depth - depth)
+	for i := first; i < first+span; i++ {
+		t.directory[i] = uint32(len(t.segments) - 1)
+	}
+}

@@ -1,0 +1,145 @@
+package tree
+
+import "fmt"
+
+// Options are what a replica brings along; none of them changes a result.
+type Options struct {
+	// Key keys the hashes. All replicas of a cluster must use the same, or their
+	// digests differ; clients must not know it, or they can slow lookups down.
+	Key [16]byte
+
+	// Alloc returns n zeroed bytes, aligned to 8, that are never given back. Nil is
+	// make; an allocator outside of Go's heap keeps the collector's pace away from
+	// the size of the tree.
+	Alloc func(n int) []byte
+}
+
+// A Tree is the replicated state. Methods that change it (Apply, NewTerm,
+// ApplyConfig, BeginSnapshot, Image.Close) need it to themselves; all others may
+// run concurrently with each other.
+type Tree struct {
+	key      hashKey
+	rootHash uint64
+
+	// The state.
+	nodes    slab[node]
+	table    table
+	payloads arena
+	acls     aclTable
+	sessions sessionTable
+	quotas   map[string]struct{} // paths with a limits node
+	settings Settings
+	position position
+	totals   totals
+
+	// Not state: scratch of the request being applied, and caches.
+	identities identityCache
+	lists      listCache
+	images     []*Image // snapshots being written
+	undo       undoLog
+	result     Result
+	request    Request
+	scratch    []byte // paths of the result
+}
+
+// position is where in the log, and when, the tree stands.
+type position struct {
+	term, index uint64
+	zxid, time  int64
+}
+
+// totals are sums over the tree, kept up to date by each change.
+type totals struct {
+	nodes      int    // znodes, the root included
+	dataSize   int    // bytes of data and paths
+	ephemerals int    // znodes that belong to a session
+	reapable   int    // containers and TTL znodes
+	digest     uint64 // of znodes, sessions and settings
+}
+
+// New returns the tree that every cluster begins with.
+func New(o Options) *Tree {
+	t := newTree(o)
+	for _, f := range builtIn() {
+		t.acls.retain(t.internACL(&f))
+	}
+	t.settings = DefaultSettings()
+	t.totals.digest += t.settingsDigest()
+	root := t.nodes.get()
+	n := t.at(root)
+	n.hash, n.acl = t.rootHash, aclOpen
+	t.acls.retain(aclOpen)
+	t.table.insert(n.hash, root)
+	t.totals.nodes++
+	t.totals.digest += t.nodeDigest(n)
+	t.position.zxid = 0
+	zk := t.insertNode(root, "zookeeper", newNode{data: emptyData, acl: aclOpen})
+	t.insertNode(zk, "config", newNode{data: emptyData, acl: aclConfig})
+	t.insertNode(zk, "quota", newNode{data: emptyData, acl: aclOpen})
+	return t
+}
+
+// newTree returns a tree without even a root.
+func newTree(o Options) *Tree {
+	alloc := o.Alloc
+	if alloc == nil {
+		alloc = func(n int) []byte { return make([]byte, n) }
+	}
+	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}}
+	t.rootHash = t.key.root()
+	t.nodes.alloc, t.payloads.alloc = alloc, alloc
+	t.table = newTable(alloc)
+	t.sessions.init(alloc)
+	t.acls.init()
+	return t
+}
+
+// LastZxid returns the zxid of the last request that took one.
+func (t *Tree) LastZxid() int64 { return t.position.zxid }
+
+// LastTerm returns the term of the last log entry applied.
+func (t *Tree) LastTerm() uint64 { return t.position.term }
+
+// LastIndex returns the index of the last log entry applied.
+func (t *Tree) LastIndex() uint64 { return t.position.index }
+
+// Time returns the time of the last batch, milliseconds since 1970 by the
+// leader's clock. It never goes back.
+func (t *Tree) Time() int64 { return t.position.time }
+
+// NodeCount returns the number of znodes, the root and Apache's own included.
+// Apache counts the root twice.
+func (t *Tree) NodeCount() int { return t.totals.nodes }
+
+// ApproximateDataSize returns the bytes of all paths and data.
+func (t *Tree) ApproximateDataSize() int { return t.totals.dataSize }
+
+// EphemeralsCount returns the number of znodes that belong to a session.
+func (t *Tree) EphemeralsCount() int { return t.totals.ephemerals }
+
+// SessionCount returns the number of sessions.
+func (t *Tree) SessionCount() int { return t.sessions.slots.live }
+
+// follow moves to the log entry at (term, index), whose time is ms: it starts
+// the next epoch if the term is new. It fails for an entry that can't be next.
+func (t *Tree) follow(term, index uint64, ms int64) error {
+	p := &t.position
+	if term < p.term || index <= p.index {
+		return fmt.Errorf("apply log entry %d of term %d: the tree is already at %d of term %d", index, term, p.index, p.term)
+	}
+	if term > p.term {
+		p.zxid = (p.zxid>>32 + 1) << 32
+	}
+	p.term, p.index, p.time = term, index, max(p.time, ms)
+	return nil
+}
+
+// NewTerm applies a log entry without requests: the one that begins a term, or
+// one that only consensus cares about.
+func (t *Tree) NewTerm(term, index uint64) error { return t.follow(term, index, 0) }
+
+// nextZxid takes the next zxid. A full counter carries into the epoch.
+func (t *Tree) nextZxid() int64 {
+	t.position.zxid++
+	return t.position.zxid
+}

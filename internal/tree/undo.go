@@ -1,0 +1,94 @@
+package tree
+
+// The undo log makes a multi all-or-nothing: its operations change the tree as
+// they go, and each change leaves what it takes to go back. What an operation
+// frees is only freed when the multi succeeds.
+type undoLog struct {
+	open   bool
+	log    []undoStep
+	totals totals
+}
+
+type undoKind uint8
+
+const (
+	undoNode    undoKind = iota // the znode in slot was as saved
+	undoSession                 // the session in slot was as saved
+	undoInsert                  // slot was handed out and put into the table
+	undoRemove                  // slot was taken out of the table
+	undoData                    // the data was in block, of size bytes
+	undoQuota                   // path was registered, or not
+)
+
+type undoStep struct {
+	kind    undoKind
+	on      bool
+	slot    uint32
+	block   uint32
+	size    int
+	path    string
+	node    node
+	session session
+}
+
+// undoLogKeep is the longest log whose memory is kept for the next multi.
+const undoLogKeep = 1024
+
+// begin starts to keep track.
+func (t *Tree) begin() {
+	if t.undo.open {
+		panic("tree: invariant broken: a multi inside of a multi")
+	}
+	t.undo.open, t.undo.totals = true, t.totals
+}
+
+// commit makes everything since begin final.
+func (t *Tree) commit() {
+	for i := range t.undo.log {
+		switch s := &t.undo.log[i]; s.kind {
+		case undoRemove:
+			t.freeNode(s.slot)
+		case undoData:
+			t.payloads.put(s.block, s.size)
+		}
+	}
+	t.endUndo()
+}
+
+// rollback takes back everything since begin.
+func (t *Tree) rollback() {
+	for i := len(t.undo.log) - 1; i >= 0; i-- {
+		s := &t.undo.log[i]
+		switch s.kind {
+		case undoNode:
+			*t.at(s.slot) = s.node
+			t.lists.forget(s.slot)
+		case undoSession:
+			*t.sessions.slots.at(s.slot) = s.session
+		case undoInsert:
+			t.table.remove(t.at(s.slot).hash, s.slot)
+			t.freeNode(s.slot)
+		case undoRemove:
+			t.table.insert(t.at(s.slot).hash, s.slot)
+		case undoData:
+			n := t.at(s.slot)
+			t.payloads.put(n.block, n.payload())
+		case undoQuota:
+			delete(t.quotas, s.path)
+			if s.on {
+				t.quotas[s.path] = struct{}{}
+			}
+		}
+	}
+	t.totals = t.undo.totals
+	t.endUndo()
+}
+
+func (t *Tree) endUndo() {
+	clear(t.undo.log)
+	t.undo.log = t.undo.log[:0]
+	if cap(t.undo.log) > undoLogKeep {
+		t.undo.log = nil
+	}
+	t.undo.open = false
+}

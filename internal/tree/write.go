@@ -1,0 +1,251 @@
+package tree
+
+import (
+	"github.com/zooid-project/zooid/jute"
+)
+
+// createRequest is a create of any kind. What is stored is up to the operation,
+// what the path becomes to the mode: Apache's create of mode container makes a
+// plain znode, its createContainer of a sequential mode a sequential container.
+type createRequest struct {
+	op   jute.Op
+	path string
+	data []byte
+	acl  aclFix
+	mode jute.CreateMode
+	ttl  int64 // milliseconds; -1 if the request has none
+}
+
+// kind returns what the operation stores.
+func (c *createRequest) kind() kind {
+	switch {
+	case c.op == jute.OpCreateContainer:
+		return container
+	case c.op == jute.OpCreateTTL:
+		return ttl
+	case c.mode.Ephemeral():
+		return ephemeral
+	}
+	return persistent
+}
+
+// checkMode holds the rules about mode and time to live, in Apache's order.
+func (t *Tree) checkMode(c *createRequest) jute.Code {
+	switch {
+	case !c.mode.Valid():
+		return jute.ErrBadArguments
+	case c.mode.TTL() && !t.settings.ExtendedTypes:
+		return jute.ErrUnimplemented
+	case c.mode.TTL() && (c.ttl < 1 || c.ttl > jute.TTLMax), !c.mode.TTL() && c.ttl >= 0:
+		return jute.ErrBadArguments
+	case c.op == jute.OpCreateTTL && !c.mode.TTL():
+		// Apache lets a negative time to live pass here and stores a broken owner.
+		return jute.ErrBadArguments
+	}
+	return jute.OK
+}
+
+// create evaluates a create of any kind; errors are found in Apache's order.
+func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Stat, jute.Code) {
+	fail := func(code jute.Code) (string, jute.Stat, jute.Code) { return "", jute.Stat{}, code }
+	if code := t.checkMode(c); code != jute.OK {
+		return fail(code)
+	}
+	if c.mode.Ephemeral() && q.Session == 0 {
+		return fail(jute.ErrSessionExpired)
+	}
+	parentPath, name, ok := splitPath(c.path)
+	if !ok {
+		return fail(jute.ErrBadArguments)
+	}
+	if !c.acl.ok {
+		return fail(jute.ErrInvalidACL)
+	}
+	parent := t.find(parentPath)
+	if parent == 0 {
+		return fail(jute.ErrNoNode)
+	}
+	p := t.at(parent)
+	if !t.allows(p.acl, jute.PermCreate, q.Identities) {
+		return fail(jute.ErrNoAuth)
+	}
+	path := c.path
+	if c.mode.Sequential() {
+		begin := len(t.scratch)
+		t.scratch = appendSequence(append(t.scratch, path...), p.created)
+		path = text(t.scratch[begin:])
+		name = path[len(parentPath)+1:]
+	}
+	if jute.CheckPath(path) != nil {
+		return fail(jute.ErrBadArguments)
+	}
+	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
+		return fail(jute.ErrNodeExists)
+	}
+	if p.kind() == ephemeral {
+		return fail(jute.ErrNoChildrenForEphemerals)
+	}
+	if !t.quotaAllows(path, int64(len(c.data)), 1) {
+		return fail(jute.ErrQuotaExceeded)
+	}
+	return path, t.createNode(parent, path, name, c, q, r), jute.OK
+}
+
+// createNode creates a znode to which nothing objects, and returns its Stat.
+func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q *Request, r *Result) jute.Stat {
+	child := newNode{data: c.data, acl: t.internACL(&c.acl), kind: c.kind(), zxid: t.position.zxid, time: t.position.time}
+	switch child.kind {
+	case ephemeral:
+		child.owner = q.Session
+	case ttl:
+		child.owner = c.ttl
+	}
+	p := t.edit(parent)
+	t.totals.digest -= t.statHash(p)
+	p.created++
+	p.pzxid = t.position.zxid
+	t.totals.digest += t.statHash(p)
+	slot := t.insertNode(parent, name, child)
+	n := t.at(slot)
+	stat := n.stat()
+	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].list)
+	parentPath := path[:len(path)-len(name)-1]
+	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
+	t.quotaCreated(slot, path, parentPath, name)
+	return stat
+}
+
+// appendSequence appends a sequence number of at least ten digits.
+func appendSequence(b []byte, n int64) []byte {
+	var digits [20]byte
+	i := len(digits)
+	for u := uint64(n); u > 0 || i > len(digits)-10; u /= 10 {
+		i--
+		digits[i] = byte('0' + u%10)
+	}
+	return append(b, digits[i:]...)
+}
+
+// delete evaluates a delete; version -1 is any.
+func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Code {
+	parentPath, name, ok := splitPath(path)
+	if !ok || special(path) {
+		return jute.ErrBadArguments
+	}
+	parent := t.find(parentPath)
+	if parent == 0 {
+		return jute.ErrNoNode
+	}
+	p := t.at(parent)
+	if !t.allows(p.acl, jute.PermDelete, q.Identities) {
+		return jute.ErrNoAuth
+	}
+	slot := t.findChild(parent, t.key.child(p.hash, name), name)
+	if slot == 0 {
+		return jute.ErrNoNode
+	}
+	n := t.at(slot)
+	if version != -1 && version != n.version {
+		return jute.ErrBadVersion
+	}
+	if n.children > 0 {
+		return jute.ErrNotEmpty
+	}
+	t.deleteNode(slot, path, parentPath, r)
+	return jute.OK
+}
+
+// deleteNode deletes a znode to which nothing objects. parentPath is "" for the root.
+func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
+	n := t.at(slot)
+	acl, size, parent := t.acls.entries[n.acl].list, n.size(), n.parent
+	p := t.edit(parent)
+	t.totals.digest -= t.statHash(p)
+	p.pzxid = t.position.zxid
+	t.totals.digest += t.statHash(p)
+	t.removeNode(slot)
+	r.event(jute.EventNodeDeleted, path, acl)
+	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
+	t.quotaDeleted(path, parentPath, int64(size))
+}
+
+// writeData evaluates a setData.
+func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r *Result) (jute.Stat, jute.Code) {
+	if jute.CheckPath(path) != nil {
+		return jute.Stat{}, jute.ErrBadArguments
+	}
+	slot := t.find(path)
+	if slot == 0 {
+		return jute.Stat{}, jute.ErrNoNode
+	}
+	n := t.at(slot)
+	if !t.allows(n.acl, jute.PermWrite, q.Identities) {
+		return jute.Stat{}, jute.ErrNoAuth
+	}
+	more := int64(len(data) - n.size())
+	if !t.quotaAllows(path, more, 0) {
+		return jute.Stat{}, jute.ErrQuotaExceeded
+	}
+	if version != -1 && version != n.version {
+		return jute.Stat{}, jute.ErrBadVersion
+	}
+	return t.changeData(slot, path, data, nextVersion(n.version), r), jute.OK
+}
+
+// changeData sets the data of a znode, to which nothing objects.
+func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, r *Result) jute.Stat {
+	n := t.edit(slot)
+	more := int64(len(data) - n.size())
+	t.setData(slot, data)
+	t.totals.digest -= t.statHash(n)
+	n.version, n.mzxid, n.mtime = version, t.position.zxid, t.position.time
+	t.totals.digest += t.statHash(n)
+	stat := n.stat()
+	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].list)
+	t.quotaChanged(path, more, 0)
+	return stat
+}
+
+// writeACL evaluates a setACL.
+func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jute.Stat, jute.Code) {
+	if jute.CheckPath(path) != nil {
+		return jute.Stat{}, jute.ErrBadArguments
+	}
+	if !acl.ok {
+		return jute.Stat{}, jute.ErrInvalidACL
+	}
+	slot := t.find(path)
+	if slot == 0 {
+		return jute.Stat{}, jute.ErrNoNode
+	}
+	if n := t.at(slot); !t.allows(n.acl, jute.PermAdmin, q.Identities) {
+		return jute.Stat{}, jute.ErrNoAuth
+	} else if version != -1 && version != n.aversion {
+		return jute.Stat{}, jute.ErrBadVersion
+	}
+	n := t.edit(slot)
+	t.totals.digest -= t.statHash(n)
+	t.setNodeACL(slot, t.internACL(&acl))
+	n.aversion = nextVersion(n.aversion)
+	t.totals.digest += t.statHash(n)
+	return n.stat(), jute.OK
+}
+
+// check evaluates the check of a multi.
+func (t *Tree) check(path string, version int32, q *Request) jute.Code {
+	if jute.CheckPath(path) != nil {
+		return jute.ErrBadArguments
+	}
+	slot := t.find(path)
+	if slot == 0 {
+		return jute.ErrNoNode
+	}
+	n := t.at(slot)
+	if !t.allows(n.acl, jute.PermRead, q.Identities) {
+		return jute.ErrNoAuth
+	}
+	if version != -1 && version != n.version {
+		return jute.ErrBadVersion
+	}
+	return jute.OK
+}

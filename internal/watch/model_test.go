@@ -1,0 +1,334 @@
+package watch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// model is the same thing in the plainest form, after the description of
+// Apache's two tables: a list of registrations, searched from end to end.
+type model struct{ list []registration }
+
+type registration struct {
+	watcher int64
+	path    string
+	data    Kind // of Data, Persistent, Recursive: what stands in the data table
+	child   Kind // of Child, Persistent: what stands in the child table
+}
+
+func (m *model) get(watcher int64, path string) *registration {
+	for i := range m.list {
+		if m.list[i].watcher == watcher && m.list[i].path == path {
+			return &m.list[i]
+		}
+	}
+	return &registration{}
+}
+
+func (m *model) sweep() {
+	m.list = slices.DeleteFunc(m.list, func(r registration) bool { return r.data|r.child == 0 })
+}
+
+func (m *model) add(watcher int64, path string, kind Kind) {
+	r := m.get(watcher, path)
+	if r.path == "" {
+		m.list = append(m.list, registration{watcher: watcher, path: path})
+		r = &m.list[len(m.list)-1]
+	}
+	switch kind {
+	case Data, Recursive:
+		r.data |= kind
+	case Child:
+		r.child |= kind
+	case Persistent:
+		r.data |= kind
+		r.child |= kind
+	}
+}
+
+func (m *model) trigger(typ jute.EventType, path string) []int64 {
+	var out []int64
+	tell := func(w int64) {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	ancestors := []string{path}
+	if typ != jute.EventNodeChildrenChanged && path != "/" {
+		parts := strings.Split(path, "/")
+		for i := len(parts) - 1; i > 1; i-- {
+			ancestors = append(ancestors, strings.Join(parts[:i], "/"))
+		}
+		ancestors = append(ancestors, "/")
+	}
+	for depth, p := range ancestors {
+		for i := range m.list {
+			r := &m.list[i]
+			if r.path != p {
+				continue
+			}
+			if depth > 0 {
+				if r.data&Recursive != 0 {
+					tell(r.watcher)
+				}
+				continue
+			}
+			if typ != jute.EventNodeChildrenChanged && r.data != 0 {
+				tell(r.watcher)
+				r.data &^= Data
+			}
+			if (typ == jute.EventNodeChildrenChanged || typ == jute.EventNodeDeleted) && r.child != 0 {
+				tell(r.watcher)
+				r.child &^= Child
+			}
+		}
+	}
+	m.sweep()
+	return out
+}
+
+// pick says which kinds of a registration a watcher type means.
+func (r *registration) pick(typ jute.WatcherType) (data, child Kind) {
+	switch typ {
+	case jute.WatcherChildren:
+		return 0, r.child & Child
+	case jute.WatcherData:
+		return r.data & Data, 0
+	case jute.WatcherPersistent:
+		return r.data & Persistent, r.child & Persistent
+	case jute.WatcherPersistentRecursive:
+		return r.data & Recursive, 0
+	}
+	return r.data, r.child
+}
+
+func (m *model) check(watcher int64, path string, typ jute.WatcherType) jute.Code {
+	if data, child := m.get(watcher, path).pick(typ); data|child == 0 {
+		return jute.ErrNoWatcher
+	}
+	return jute.OK
+}
+
+func (m *model) remove(watcher int64, path string, typ jute.WatcherType) jute.Code {
+	r := m.get(watcher, path)
+	data, child := r.pick(typ)
+	if data|child == 0 {
+		return jute.ErrNoWatcher
+	}
+	r.data &^= data
+	r.child &^= child
+	m.sweep()
+	return jute.OK
+}
+
+func (m *model) removeWatcher(watcher int64) {
+	m.list = slices.DeleteFunc(m.list, func(r registration) bool { return r.watcher == watcher })
+}
+
+// compare fails unless t and m agree on every report.
+func (m *model) compare(tb testing.TB, t *Table) {
+	tb.Helper()
+	watchers, paths := map[int64][]string{}, map[string][]int64{}
+	size, sizeOf := 0, map[int64]int{}
+	var sum Summary
+	for _, r := range m.list {
+		sizeOf[r.watcher]++
+		if r.child != 0 {
+			size++
+		}
+		if r.data != 0 {
+			size++
+			sum.Watches++
+			paths[r.path] = append(paths[r.path], r.watcher)
+			watchers[r.watcher] = append(watchers[r.watcher], r.path)
+		}
+	}
+	sum.Watchers, sum.Paths = len(watchers), len(paths)
+	if got := t.Summary(); got != sum {
+		tb.Fatalf("Summary() = %+v, want %+v", got, sum)
+	}
+	if got := t.Size(); got != size {
+		tb.Fatalf("Size() = %d, want %d", got, size)
+	}
+	for w := range int64(watchersMax) {
+		if got := t.SizeOf(w); got != sizeOf[w] {
+			tb.Fatalf("SizeOf(%d) = %d, want %d", w, got, sizeOf[w])
+		}
+	}
+	n := 0
+	for p, got := range t.ByPath() {
+		n++
+		if list := slices.Collect(got); !slices.Equal(list, paths[p]) {
+			tb.Fatalf("ByPath: %q has %v, want %v", p, list, paths[p])
+		}
+	}
+	if n != len(paths) {
+		tb.Fatalf("ByPath yields %d paths, want %d", n, len(paths))
+	}
+	n = 0
+	for w, got := range t.ByWatcher() {
+		n++
+		list, want := slices.Collect(got), watchers[w]
+		if !slices.Equal(list, want) {
+			tb.Fatalf("ByWatcher: %d has %v, want %v", w, list, want)
+		}
+	}
+	if n != len(watchers) {
+		tb.Fatalf("ByWatcher yields %d watchers, want %d", n, len(watchers))
+	}
+}
+
+const watchersMax = 12
+
+var (
+	paths  = []string{"/", "/a", "/a/b", "/a/b/c", "/a/bb", "/b", "/b/c", "/ä/b"}
+	kinds  = []Kind{Data, Child, Persistent, Recursive}
+	events = []jute.EventType{jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged}
+	types  = []jute.WatcherType{jute.WatcherChildren, jute.WatcherData, jute.WatcherAny, jute.WatcherPersistent, jute.WatcherPersistentRecursive}
+)
+
+// step does one random operation on both and returns what it was.
+func step(tb testing.TB, rnd *rand.Rand, t *Table, m *model) string {
+	pick := func(n int) int { return rnd.IntN(n) }
+	w, p := int64(pick(watchersMax)), paths[pick(len(paths))]
+	switch op := pick(20); {
+	case op < 9:
+		k := kinds[pick(len(kinds))]
+		if k == Recursive && pick(3) > 0 { // so that the short way is tested too
+			k = Data
+		}
+		t.Add(w, p, k)
+		m.add(w, p, k)
+		return fmt.Sprintf("Add(%d, %q, %d)", w, p, k)
+	case op < 14:
+		e := events[pick(len(events))]
+		got, want := t.Trigger([]int64{-1}, e, p), m.trigger(e, p)
+		if got[0] != -1 || !slices.Equal(got[1:], want) {
+			tb.Fatalf("Trigger(%d, %q) = %v, want %v", e, p, got[1:], want)
+		}
+		return fmt.Sprintf("Trigger(%d, %q) = %v", e, p, want)
+	case op < 16:
+		typ := types[pick(len(types))]
+		if got, want := t.Check(w, p, typ), m.check(w, p, typ); got != want {
+			tb.Fatalf("Check(%d, %q, %d) = %v, want %v", w, p, typ, got, want)
+		}
+		return fmt.Sprintf("Check(%d, %q, %d)", w, p, typ)
+	case op < 19:
+		typ := types[pick(len(types))]
+		got, want := t.Remove(w, p, typ), m.remove(w, p, typ)
+		if got != want {
+			tb.Fatalf("Remove(%d, %q, %d) = %v, want %v", w, p, typ, got, want)
+		}
+		return fmt.Sprintf("Remove(%d, %q, %d) = %v", w, p, typ, want)
+	default:
+		t.RemoveWatcher(w)
+		m.removeWatcher(w)
+		return fmt.Sprintf("RemoveWatcher(%d)", w)
+	}
+}
+
+func TestModel(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			table, m := New(), &model{}
+			var history []string
+			defer func() {
+				if t.Failed() {
+					t.Logf("after:\n%s", strings.Join(history[max(0, len(history)-30):], "\n"))
+				}
+			}()
+			for range 1000 {
+				history = append(history, step(t, rnd, table, m))
+				m.compare(t, table)
+				table.check(t)
+			}
+		})
+	}
+}
+
+// check fails unless the table's invariants hold.
+func (t *Table) check(tb testing.TB) {
+	tb.Helper()
+	records, childSize, recursive := 0, 0, 0
+	for name, p := range t.pathIndex {
+		path := t.paths.at(p)
+		prev, data := none, uint32(0)
+		for r := path.first; r != none; r = t.records.at(r).pathNext {
+			rec := t.records.at(r)
+			if rec.pathPrev != prev || rec.path != p || rec.kinds == 0 || t.recordIndex[pair{p, rec.watcher}] != r {
+				tb.Fatalf("the record %d of path %q is broken: %+v", r, name, *rec)
+			}
+			prev = r
+			records++
+			data += uint32(has(rec.kinds, dataTable))
+			childSize += has(rec.kinds, childTable)
+			recursive += has(rec.kinds, Recursive)
+		}
+		if path.name != name || path.first == none || path.last != prev || path.data != data {
+			tb.Fatalf("the path %q is broken: %+v", name, *path)
+		}
+	}
+	if records != len(t.recordIndex) || childSize != t.childSize || recursive != t.recursive {
+		tb.Fatalf("by path: %d records, %d child, %d recursive; the table says %d, %d, %d",
+			records, childSize, recursive, len(t.recordIndex), t.childSize, t.recursive)
+	}
+	for id, w := range t.watcherIndex {
+		who := t.watchers.at(w)
+		prev, data, size := none, uint32(0), uint32(0)
+		for r := who.first; r != none; r = t.records.at(r).watcherNext {
+			rec := t.records.at(r)
+			if rec.watcherPrev != prev || rec.watcher != w {
+				tb.Fatalf("the record %d of watcher %d is broken: %+v", r, id, *rec)
+			}
+			prev = r
+			size++
+			data += uint32(has(rec.kinds, dataTable))
+		}
+		records -= int(size)
+		if who.id != id || who.first == none || who.last != prev || who.data != data || who.size != size {
+			tb.Fatalf("the watcher %d is broken: %+v", id, *who)
+		}
+	}
+	if records != 0 {
+		tb.Fatalf("the watchers' lists have %d records less than the paths' lists", records)
+	}
+	if used := int(t.records.last) - len(t.records.free); used != len(t.recordIndex) {
+		tb.Fatalf("%d records are taken, %d exist", used, len(t.recordIndex))
+	}
+	if used := int(t.paths.last) - len(t.paths.free); used != len(t.pathIndex) {
+		tb.Fatalf("%d paths are taken, %d exist", used, len(t.pathIndex))
+	}
+	if used := int(t.watchers.last) - len(t.watchers.free); used != len(t.watcherIndex) {
+		tb.Fatalf("%d watchers are taken, %d exist", used, len(t.watcherIndex))
+	}
+}
+
+// TestSameCallsSameOrder: two tables fed the same operations report the same in
+// the same order, whatever the order of Go's maps.
+func TestSameCallsSameOrder(t *testing.T) {
+	dump := func() string {
+		rnd := rand.New(rand.NewPCG(7, 7))
+		table, m := New(), &model{}
+		var b strings.Builder
+		for range 2000 {
+			b.WriteString(step(t, rnd, table, m))
+			for p, watchers := range table.ByPath() {
+				fmt.Fprint(&b, p, slices.Collect(watchers))
+			}
+			for w, paths := range table.ByWatcher() {
+				fmt.Fprint(&b, w, slices.Collect(paths))
+			}
+		}
+		return b.String()
+	}
+	if dump() != dump() {
+		t.Error("two runs of the same operations differ")
+	}
+}

@@ -1,0 +1,104 @@
+package watch
+
+// link makes an empty record for a path and a watcher and puts it last in the
+// lists of both. The caller must give it kinds (I1).
+func (t *Table) link(p, w ref) ref {
+	r := t.records.take()
+	path, who, rec := t.paths.at(p), t.watchers.at(w), t.records.at(r)
+	*rec = record{path: p, watcher: w, pathPrev: path.last, watcherPrev: who.last}
+	if path.last == none {
+		path.first = r
+	} else {
+		t.records.at(path.last).pathNext = r
+	}
+	path.last = r
+	if who.last == none {
+		who.first = r
+	} else {
+		t.records.at(who.last).watcherNext = r
+	}
+	who.last = r
+	who.size++
+	t.recordIndex[pair{p, w}] = r
+	return r
+}
+
+// setKinds gives record r another set of kinds, keeping the counters right; an
+// empty set frees it.
+func (t *Table) setKinds(r ref, kinds Kind) {
+	rec := t.records.at(r)
+	path, who := t.paths.at(rec.path), t.watchers.at(rec.watcher)
+	switch was, is := rec.kinds&dataTable != 0, kinds&dataTable != 0; {
+	case !was && is:
+		t.countData(path, who, 1)
+	case was && !is:
+		t.countData(path, who, -1)
+	}
+	t.childSize += has(kinds, childTable) - has(rec.kinds, childTable)
+	t.recursive += has(kinds, Recursive) - has(rec.kinds, Recursive)
+	rec.kinds = kinds
+	if kinds == 0 {
+		t.unlink(r)
+	}
+}
+
+// countData moves the counters of the data table by one record of path and who;
+// by is 1 or -1.
+func (t *Table) countData(path *watchedPath, who *watcher, by int) {
+	t.summary.Watches += by
+	path.data += uint32(by)
+	who.data += uint32(by)
+	first := max(by, 0) // what a count is after the first comes, or the last goes
+	if int(path.data) == first {
+		t.summary.Paths += by
+	}
+	if int(who.data) == first {
+		t.summary.Watchers += by
+	}
+}
+
+// unlink takes record r out of its lists and frees it, and with it its path and
+// watcher if they have no other.
+func (t *Table) unlink(r ref) {
+	rec := *t.records.at(r)
+	path, who := t.paths.at(rec.path), t.watchers.at(rec.watcher)
+	if rec.pathPrev == none {
+		path.first = rec.pathNext
+	} else {
+		t.records.at(rec.pathPrev).pathNext = rec.pathNext
+	}
+	if rec.pathNext == none {
+		path.last = rec.pathPrev
+	} else {
+		t.records.at(rec.pathNext).pathPrev = rec.pathPrev
+	}
+	if rec.watcherPrev == none {
+		who.first = rec.watcherNext
+	} else {
+		t.records.at(rec.watcherPrev).watcherNext = rec.watcherNext
+	}
+	if rec.watcherNext == none {
+		who.last = rec.watcherPrev
+	} else {
+		t.records.at(rec.watcherNext).watcherPrev = rec.watcherPrev
+	}
+	who.size--
+	delete(t.recordIndex, pair{rec.path, rec.watcher})
+	t.records.give(r)
+	if path.first == none {
+		delete(t.pathIndex, path.name)
+		t.paths.give(rec.path)
+	}
+	if who.first == none {
+		delete(t.watcherIndex, who.id)
+		t.watchers.give(rec.watcher)
+	}
+}
+
+// has returns 1 if kinds and set have a kind in common, else 0.
+func has(kinds, set Kind) int {
+	if kinds&set != 0 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,75 @@
+package watch
+
+import "iter"
+
+// Summary counts the data table, as wchs prints it; child watches don't count.
+type Summary struct {
+	Watchers int // connections with a watch
+	Paths    int // paths with a watch
+	Watches  int // pairs of the two
+}
+
+// Summary returns the counts of the data table.
+func (t *Table) Summary() Summary { return t.summary }
+
+// Size returns the number of watches in both tables, the metric watch_count: a
+// watcher counts once for each of the two tables in which it has any kind on a path.
+func (t *Table) Size() int { return t.summary.Watches + t.childSize }
+
+// SizeOf returns the number of paths on which a watcher has watches.
+func (t *Table) SizeOf(watcherID int64) int {
+	w, ok := t.watcherIndex[watcherID]
+	if !ok {
+		return 0
+	}
+	return int(t.watchers.at(w).size)
+}
+
+// ByPath yields the paths of the data table, each with its watchers in the order
+// in which they began to wait: what wchp prints. The order of the paths is
+// arbitrary but always the same after the same calls. The table must not change
+// before the loop ends; the strings stay valid.
+func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
+	return func(yield func(string, iter.Seq[int64]) bool) {
+		for p := ref(1); p <= t.paths.last; p++ {
+			path := t.paths.at(p)
+			if path.data == 0 {
+				continue
+			}
+			watchers := func(yield func(int64) bool) {
+				for r := path.first; r != none; r = t.records.at(r).pathNext {
+					if rec := t.records.at(r); rec.kinds&dataTable != 0 && !yield(t.watchers.at(rec.watcher).id) {
+						return
+					}
+				}
+			}
+			if !yield(path.name, watchers) {
+				return
+			}
+		}
+	}
+}
+
+// ByWatcher yields the watchers of the data table, each with its paths in the
+// order in which it began to wait on them: what wchc prints. See ByPath for the
+// order of the watchers and for what the caller must know.
+func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
+	return func(yield func(int64, iter.Seq[string]) bool) {
+		for w := ref(1); w <= t.watchers.last; w++ {
+			who := t.watchers.at(w)
+			if who.data == 0 {
+				continue
+			}
+			paths := func(yield func(string) bool) {
+				for r := who.first; r != none; r = t.records.at(r).watcherNext {
+					if rec := t.records.at(r); rec.kinds&dataTable != 0 && !yield(t.paths.at(rec.path).name) {
+						return
+					}
+				}
+			}
+			if !yield(who.id, paths) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package watch
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Kind is a set of kinds of watch that one watcher has on one path.
+type Kind uint8
+
+// The kinds; the package comment says what they mean.
+const (
+	Data Kind = 1 << iota
+	Child
+	Persistent
+	Recursive
+
+	anyKind    = Data | Child | Persistent | Recursive
+	dataTable  = Data | Persistent | Recursive
+	childTable = Child | Persistent
+)
+
+// A Table holds the watches of all connections of a server. Its zero value is
+// not ready for use; see New. It does no locking: calls that change it (Add,
+// Trigger, Remove, RemoveWatcher) need exclusive access, the others shared
+// access.
+//
+// It keeps these invariants, besides those of its lists:
+//
+//	I1  a record exists if and only if its set of kinds is not empty
+//	I2  a path or a watcher is in its index if and only if it has a record
+//	I3  every counter equals what a walk over all records would count
+type Table struct {
+	paths    slab[watchedPath]
+	watchers slab[watcher]
+	records  slab[record]
+
+	pathIndex    map[string]ref
+	watcherIndex map[int64]ref
+	recordIndex  map[pair]ref
+
+	summary   Summary
+	childSize int // records in the child table
+	recursive int // records with Recursive
+	round     uint64
+}
+
+// watchedPath is a path with its records, oldest first.
+type watchedPath struct {
+	name        string
+	first, last ref
+	data        uint32 // records in the data table
+}
+
+// watcher is a connection with its records, oldest first.
+type watcher struct {
+	id          int64
+	first, last ref
+	data        uint32 // records in the data table
+	size        uint32 // records
+	round       uint64 // the last Trigger that notified it
+}
+
+// record says what one watcher waits for on one path. It is in two lists, the
+// path's and the watcher's.
+type record struct {
+	path, watcher            ref
+	pathPrev, pathNext       ref
+	watcherPrev, watcherNext ref
+	kinds                    Kind
+}
+
+type pair struct{ path, watcher ref }
+
+// New returns an empty table.
+func New() *Table {
+	return &Table{
+		pathIndex:    map[string]ref{},
+		watcherIndex: map[int64]ref{},
+		recordIndex:  map[pair]ref{},
+	}
+}
+
+// Add leaves watches of kinds (usually one) for the watcher on path, besides
+// those it has there. The path is not checked, and copied if it is kept.
+func (t *Table) Add(watcherID int64, path string, kinds Kind) {
+	if kinds &= anyKind; kinds == 0 {
+		return
+	}
+	p, ok := t.pathIndex[path]
+	if !ok {
+		p = t.paths.take()
+		path = strings.Clone(path)
+		t.paths.at(p).name = path
+		t.pathIndex[path] = p
+	}
+	w, ok := t.watcherIndex[watcherID]
+	if !ok {
+		w = t.watchers.take()
+		t.watchers.at(w).id = watcherID
+		t.watcherIndex[watcherID] = w
+	}
+	r, ok := t.recordIndex[pair{p, w}]
+	if !ok {
+		r = t.link(p, w)
+	}
+	t.setKinds(r, t.records.at(r).kinds|kinds)
+}
+
+// Trigger appends to dst the watchers to notify of an event on path, each once,
+// in the order of the package comment, and takes away the one-shot watches that
+// fired. Event types that no server sends notify nobody. It doesn't allocate,
+// but for growing dst.
+func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
+	var fires, consumed Kind
+	switch typ {
+	case jute.EventNodeCreated, jute.EventNodeDataChanged:
+		fires, consumed = dataTable, Data
+	case jute.EventNodeDeleted:
+		// Apache fires the data table, then the child table without those
+		// already notified, but consuming their watches.
+		fires, consumed = anyKind, Data|Child
+	case jute.EventNodeChildrenChanged:
+		fires, consumed = childTable, Child
+	default:
+		return dst
+	}
+	t.round++
+	dst = t.fire(dst, path, fires, consumed)
+	if t.recursive == 0 || typ == jute.EventNodeChildrenChanged {
+		return dst
+	}
+	for len(path) > 1 {
+		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+		if path == "" {
+			return t.fire(dst, "/", Recursive, 0)
+		}
+		dst = t.fire(dst, path, Recursive, 0)
+	}
+	return dst
+}
+
+// fire appends the watchers of exactly path that have one of the kinds in fires
+// and were not appended in this round.
+func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
+	p, ok := t.pathIndex[path]
+	if !ok {
+		return dst
+	}
+	for r := t.paths.at(p).first; r != none; {
+		rec := t.records.at(r)
+		this := r
+		r = rec.pathNext // before setKinds may free the record
+		if rec.kinds&fires == 0 {
+			continue
+		}
+		if w := t.watchers.at(rec.watcher); w.round != t.round {
+			w.round = t.round
+			dst = append(dst, w.id)
+		}
+		if rec.kinds&consumed != 0 {
+			t.setKinds(this, rec.kinds&^consumed)
+		}
+	}
+	return dst
+}
+
+// kindsOf returns the kinds that a checkWatches or removeWatches request means.
+func kindsOf(typ jute.WatcherType) Kind {
+	switch typ {
+	case jute.WatcherChildren:
+		return Child
+	case jute.WatcherData:
+		return Data
+	case jute.WatcherAny:
+		return anyKind
+	case jute.WatcherPersistent:
+		return Persistent
+	case jute.WatcherPersistentRecursive:
+		return Recursive
+	}
+	return 0
+}
+
+// Check answers checkWatches: jute.OK if the watcher has a watch of that type
+// on path, jute.ErrNoWatcher if not, jute.ErrMarshallingError for a type that
+// doesn't exist. Types mean what they mean since 3.9: Data and Children are the
+// one-shot watches only.
+func (t *Table) Check(watcherID int64, path string, typ jute.WatcherType) jute.Code {
+	_, code := t.find(watcherID, path, kindsOf(typ))
+	return code
+}
+
+// Remove answers removeWatches: it takes away the watches of that type that the
+// watcher has on path. The codes are those of Check.
+func (t *Table) Remove(watcherID int64, path string, typ jute.WatcherType) jute.Code {
+	kinds := kindsOf(typ)
+	r, code := t.find(watcherID, path, kinds)
+	if code == jute.OK {
+		t.setKinds(r, t.records.at(r).kinds&^kinds)
+	}
+	return code
+}
+
+// find returns the record of the watcher on path if it has one of kinds.
+func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) {
+	if kinds == 0 {
+		return none, jute.ErrMarshallingError
+	}
+	p, w := t.pathIndex[path], t.watcherIndex[watcherID]
+	r := t.recordIndex[pair{p, w}] // no record has a none in its pair
+	if r == none || t.records.at(r).kinds&kinds == 0 {
+		return none, jute.ErrNoWatcher
+	}
+	return r, jute.OK
+}
+
+// RemoveWatcher takes away all watches of a watcher, in time proportional to
+// their number.
+func (t *Table) RemoveWatcher(watcherID int64) {
+	w, ok := t.watcherIndex[watcherID]
+	if !ok {
+		return
+	}
+	for r := t.watchers.at(w).first; r != none; {
+		this := r
+		r = t.records.at(r).watcherNext
+		t.setKinds(this, 0)
+	}
+}

@@ -1,0 +1,261 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	created  = jute.EventNodeCreated
+	deleted  = jute.EventNodeDeleted
+	changed  = jute.EventNodeDataChanged
+	children = jute.EventNodeChildrenChanged
+)
+
+type reg struct {
+	watcher int64
+	path    string
+	kind    Kind
+}
+
+func table(regs ...reg) *Table {
+	t := New()
+	for _, r := range regs {
+		t.Add(r.watcher, r.path, r.kind)
+	}
+	return t
+}
+
+// TestTrigger fires an event twice: the second time shows what was consumed.
+func TestTrigger(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		regs   []reg
+		typ    jute.EventType
+		path   string
+		first  []int64
+		second []int64
+	}{
+		{"nobody", nil, changed, "/a", nil, nil},
+		{"another path", []reg{{1, "/a", Data}}, changed, "/b", nil, nil},
+		{"data, created", []reg{{1, "/a", Data}}, created, "/a", []int64{1}, nil},
+		{"data, changed", []reg{{1, "/a", Data}}, changed, "/a", []int64{1}, nil},
+		{"data, deleted", []reg{{1, "/a", Data}}, deleted, "/a", []int64{1}, nil},
+		{"data, children", []reg{{1, "/a", Data}}, children, "/a", nil, nil},
+		{"child, created", []reg{{1, "/a", Child}}, created, "/a", nil, nil},
+		{"child, changed", []reg{{1, "/a", Child}}, changed, "/a", nil, nil},
+		{"child, deleted", []reg{{1, "/a", Child}}, deleted, "/a", []int64{1}, nil},
+		{"child, children", []reg{{1, "/a", Child}}, children, "/a", []int64{1}, nil},
+		{"persistent, created", []reg{{1, "/a", Persistent}}, created, "/a", []int64{1}, []int64{1}},
+		{"persistent, changed", []reg{{1, "/a", Persistent}}, changed, "/a", []int64{1}, []int64{1}},
+		{"persistent, deleted", []reg{{1, "/a", Persistent}}, deleted, "/a", []int64{1}, []int64{1}},
+		{"persistent, children", []reg{{1, "/a", Persistent}}, children, "/a", []int64{1}, []int64{1}},
+		{"persistent isn't recursive", []reg{{1, "/a", Persistent}}, changed, "/a/b", nil, nil},
+		{"recursive, created", []reg{{1, "/a", Recursive}}, created, "/a", []int64{1}, []int64{1}},
+		{"recursive, changed", []reg{{1, "/a", Recursive}}, changed, "/a", []int64{1}, []int64{1}},
+		{"recursive, deleted", []reg{{1, "/a", Recursive}}, deleted, "/a", []int64{1}, []int64{1}},
+		{"recursive, children", []reg{{1, "/a", Recursive}}, children, "/a", nil, nil},
+		{"recursive, child created", []reg{{1, "/a", Recursive}}, created, "/a/b", []int64{1}, []int64{1}},
+		{"recursive, grandchild deleted", []reg{{1, "/a", Recursive}}, deleted, "/a/b/c", []int64{1}, []int64{1}},
+		{"recursive, grandchild's children", []reg{{1, "/a", Recursive}}, children, "/a/b/c", nil, nil},
+		{"recursive on the root", []reg{{1, "/", Recursive}}, changed, "/a/b", []int64{1}, []int64{1}},
+		{"recursive on the root, the root", []reg{{1, "/", Recursive}}, changed, "/", []int64{1}, []int64{1}},
+		{"recursive is by component", []reg{{1, "/a", Recursive}}, changed, "/ab", nil, nil},
+		{"one-shots of ancestors stay silent", []reg{{1, "/a", Data}, {2, "/a", Persistent}, {3, "/a", Recursive}}, changed, "/a/b", []int64{3}, []int64{3}},
+		{"several kinds fire once", []reg{{1, "/a", Data}, {1, "/a", Child}, {1, "/a", Persistent}, {1, "/a", Recursive}}, deleted, "/a", []int64{1}, []int64{1}},
+		{"both tables, deleted: once, and both consumed", []reg{{1, "/a", Data}, {1, "/a", Child}}, deleted, "/a", []int64{1}, nil},
+		{"both tables, changed: the child watch stays", []reg{{1, "/a", Child}, {1, "/a", Data}, {2, "/a", Child}}, changed, "/a", []int64{1}, nil},
+		{"recursive on path and ancestor: once", []reg{{1, "/", Recursive}, {1, "/a", Recursive}, {1, "/a/b", Data}}, changed, "/a/b", []int64{1}, []int64{1}},
+		{"in order of registration", []reg{{5, "/a", Data}, {3, "/a", Persistent}, {9, "/a", Data}, {1, "/a", Recursive}}, changed, "/a", []int64{5, 3, 9, 1}, []int64{3, 1}},
+		{"adding again keeps the place", []reg{{5, "/a", Child}, {3, "/a", Data}, {5, "/a", Data}}, changed, "/a", []int64{5, 3}, nil},
+		{"the path, then its parent, and up", []reg{{1, "/", Recursive}, {2, "/a", Recursive}, {3, "/a/b", Data}}, changed, "/a/b", []int64{3, 2, 1}, []int64{2, 1}},
+		{"event types that don't travel", []reg{{1, "/a", Persistent}}, jute.EventDataWatchRemoved, "/a", nil, nil},
+		{"no event", []reg{{1, "/a", Persistent}}, jute.EventNone, "/a", nil, nil},
+	} {
+		table := table(tc.regs...)
+		if got := table.Trigger(nil, tc.typ, tc.path); !slices.Equal(got, tc.first) {
+			t.Errorf("%s: %v are notified, want %v", tc.name, got, tc.first)
+		}
+		table.check(t)
+		if got := table.Trigger(nil, tc.typ, tc.path); !slices.Equal(got, tc.second) {
+			t.Errorf("%s: %v are notified again, want %v", tc.name, got, tc.second)
+		}
+	}
+}
+
+func TestTriggerAppends(t *testing.T) {
+	table := table(reg{1, "/a", Persistent}, reg{2, "/", Recursive})
+	dst := []int64{1, 2}
+	if got := table.Trigger(dst, changed, "/a"); !slices.Equal(got, []int64{1, 2, 1, 2}) {
+		t.Errorf("what was in dst changes the result: %v", got)
+	}
+}
+
+func TestCheckAndRemove(t *testing.T) {
+	const (
+		c = jute.WatcherChildren
+		d = jute.WatcherData
+		a = jute.WatcherAny
+		p = jute.WatcherPersistent
+		r = jute.WatcherPersistentRecursive
+	)
+	for _, tc := range []struct {
+		has  Kind
+		typ  jute.WatcherType
+		want jute.Code
+		left Kind
+	}{
+		{Data, d, jute.OK, 0},
+		{Data, c, jute.ErrNoWatcher, Data},
+		{Data, p, jute.ErrNoWatcher, Data},
+		{Data, r, jute.ErrNoWatcher, Data},
+		{Data, a, jute.OK, 0},
+		{Child, c, jute.OK, 0},
+		{Child, d, jute.ErrNoWatcher, Child},
+		{Child, a, jute.OK, 0},
+		{Persistent, d, jute.ErrNoWatcher, Persistent},
+		{Persistent, c, jute.ErrNoWatcher, Persistent},
+		{Persistent, p, jute.OK, 0},
+		{Persistent, r, jute.ErrNoWatcher, Persistent},
+		{Persistent, a, jute.OK, 0},
+		{Recursive, d, jute.ErrNoWatcher, Recursive},
+		{Recursive, p, jute.ErrNoWatcher, Recursive},
+		{Recursive, r, jute.OK, 0},
+		{Recursive, a, jute.OK, 0},
+		{Data | Child | Persistent | Recursive, d, jute.OK, Child | Persistent | Recursive},
+		{Data | Child | Persistent | Recursive, c, jute.OK, Data | Persistent | Recursive},
+		{Data | Child | Persistent | Recursive, p, jute.OK, Data | Child | Recursive},
+		{Data | Child | Persistent | Recursive, r, jute.OK, Data | Child | Persistent},
+		{Data | Child | Persistent | Recursive, a, jute.OK, 0},
+		{0, a, jute.ErrNoWatcher, 0},
+		{Data, 0, jute.ErrMarshallingError, Data},
+		{Data, 6, jute.ErrMarshallingError, Data},
+		{Data, -1, jute.ErrMarshallingError, Data},
+		{0, 6, jute.ErrMarshallingError, 0},
+	} {
+		table := New()
+		table.Add(7, "/a", tc.has)
+		table.Add(7, "/b", anyKind)
+		table.Add(8, "/a", anyKind)
+		if got := table.Check(7, "/a", tc.typ); got != tc.want {
+			t.Errorf("Check of %04b for type %d: %v, want %v", tc.has, tc.typ, got, tc.want)
+		}
+		if got := table.Remove(7, "/a", tc.typ); got != tc.want {
+			t.Errorf("Remove of type %d from %04b: %v, want %v", tc.typ, tc.has, got, tc.want)
+		}
+		var left Kind
+		for k, typ := range map[Kind]jute.WatcherType{Data: d, Child: c, Persistent: p, Recursive: r} {
+			if table.Check(7, "/a", typ) == jute.OK {
+				left |= k
+			}
+			if table.Check(7, "/b", typ) != jute.OK || table.Check(8, "/a", typ) != jute.OK {
+				t.Errorf("Remove of type %d took away another's watch or one on another path", tc.typ)
+			}
+		}
+		if left != tc.left {
+			t.Errorf("Remove of type %d from %04b leaves %04b, want %04b", tc.typ, tc.has, left, tc.left)
+		}
+		table.check(t)
+	}
+	if got := New().Remove(1, "/nowhere", a); got != jute.ErrNoWatcher {
+		t.Errorf("Remove from the empty table: %v", got)
+	}
+}
+
+// TestReports has the counts of wchs, which sees the data table only, and of the
+// metric watch_count, which sees both.
+func TestReports(t *testing.T) {
+	table := table(reg{2, "/b", Child}, reg{1, "/a", Data}, reg{1, "/a", Child}, reg{2, "/a", Persistent}, reg{3, "/c", Recursive}, reg{1, "/c", Data})
+	if got, want := table.Summary(), (Summary{Watchers: 3, Paths: 2, Watches: 4}); got != want {
+		t.Errorf("Summary() = %+v, want %+v", got, want)
+	}
+	if got := table.Size(); got != 7 {
+		t.Errorf("Size() = %d, want 7", got)
+	}
+	var b strings.Builder
+	for p, watchers := range table.ByPath() {
+		fmt.Fprint(&b, p, slices.Collect(watchers))
+	}
+	for w, paths := range table.ByWatcher() {
+		fmt.Fprint(&b, w, slices.Collect(paths))
+	}
+	if got, want := b.String(), "/a[1 2]/c[3 1]2 [/a]1 [/a /c]3 [/c]"; got != want {
+		t.Errorf("the listings are %q, want %q", got, want)
+	}
+	for range table.ByPath() {
+		break
+	}
+	for _, paths := range table.ByWatcher() {
+		for range paths {
+			break
+		}
+		break
+	}
+	table.RemoveWatcher(1)
+	if got, want := table.Summary(), (Summary{Watchers: 2, Paths: 2, Watches: 2}); got != want || table.Size() != 4 {
+		t.Errorf("after RemoveWatcher: %+v, %d; want %+v, 4", got, table.Size(), want)
+	}
+	table.check(t)
+}
+
+func TestAddNothing(t *testing.T) {
+	table := New()
+	table.Add(1, "/a", 0)
+	table.Add(1, "/a", 1<<7)
+	if table.Size() != 0 || table.SizeOf(1) != 0 || len(table.pathIndex) != 0 {
+		t.Error("a watch of no kind is kept")
+	}
+	table.RemoveWatcher(1)
+	table.check(t)
+}
+
+// TestPathsAreCopied: callers hand in windows on network buffers.
+func TestPathsAreCopied(t *testing.T) {
+	buf := []byte("/a/b")
+	table := New()
+	table.Add(1, aliasing(buf), Persistent)
+	table.Add(2, aliasing(buf), Data) // the path is known: nothing to copy
+	clear(buf)
+	if got := table.Trigger(nil, changed, "/a/b"); !slices.Equal(got, []int64{1, 2}) {
+		t.Errorf("after the buffer is reused, %v are notified", got)
+	}
+}
+
+// TestNothingStays: memory is used again when all watches are gone.
+func TestNothingStays(t *testing.T) {
+	table := New()
+	for range 5 {
+		for w := range int64(50) {
+			for p := range 50 {
+				table.Add(w, fmt.Sprintf("/%d", p), Data|Child)
+			}
+		}
+		for w := range int64(25) {
+			table.RemoveWatcher(w)
+		}
+		for p := range 50 {
+			table.Trigger(nil, deleted, fmt.Sprintf("/%d", p))
+		}
+		table.check(t)
+		if table.Size() != 0 || len(table.recordIndex)+len(table.pathIndex)+len(table.watcherIndex) != 0 {
+			t.Fatalf("%d watches stay", table.Size())
+		}
+		if table.records.last != 2500 || table.paths.last != 50 || table.watchers.last != 50 {
+			t.Fatalf("the slabs grow: %d records, %d paths, %d watchers", table.records.last, table.paths.last, table.watchers.last)
+		}
+	}
+}
+
+func TestTriggerDoesNotAllocate(t *testing.T) {
+	table := table(reg{1, "/a", Persistent}, reg{2, "/", Recursive}, reg{3, "/a/b", Persistent})
+	dst := make([]int64, 0, 8)
+	for _, p := range []string{"/a", "/nobody/here/or/there", "/a/b/c"} {
+		if n := testing.AllocsPerRun(100, func() { table.Trigger(dst, changed, p) }); n != 0 {
+			t.Errorf("Trigger(%q) allocates %v times", p, n)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package jute
+
+// ConnectRequest is the first frame a client sends, without a header.
+type ConnectRequest struct {
+	ProtocolVersion int32
+	LastZxidSeen    int64
+	Timeout         int32 // wanted session timeout, milliseconds
+	SessionID       int64 // 0 asks for a new session
+	Passwd          []byte
+	ReadOnly        bool // the client accepts a read-only server
+
+	// HasReadOnly is false for the old form of the record, which ends before
+	// ReadOnly; the response must then have the old form too.
+	HasReadOnly bool
+}
+
+// PasswdSize is the size of a session password in bytes.
+const PasswdSize = 16
+
+// ConnectRequestSizeMax bounds the first frame: a password of PasswdSize takes
+// 45 bytes, the rest is patience with unusual clients.
+const ConnectRequestSizeMax = 4 << 10
+
+// Append appends the record, in its old form if HasReadOnly is false.
+func (r *ConnectRequest) Append(b []byte) []byte {
+	b = AppendLong(AppendInt(b, r.ProtocolVersion), r.LastZxidSeen)
+	b = AppendLong(AppendInt(b, r.Timeout), r.SessionID)
+	b = AppendBuffer(b, r.Passwd)
+	if r.HasReadOnly {
+		b = AppendBool(b, r.ReadOnly)
+	}
+	return b
+}
+
+// Decode reads the record in either form.
+func (r *ConnectRequest) Decode(d *Decoder) {
+	*r = ConnectRequest{ProtocolVersion: d.Int(), LastZxidSeen: d.Long(), Timeout: d.Int(), SessionID: d.Long(), Passwd: d.Buffer()}
+	if d.Err() == nil && d.Remaining() > 0 {
+		r.ReadOnly, r.HasReadOnly = d.Bool(), true
+	}
+}
+
+// ConnectResponse is the first frame a server sends. A Timeout of 0 says that
+// the session is gone.
+type ConnectResponse struct {
+	ProtocolVersion int32
+	Timeout         int32 // granted session timeout, milliseconds
+	SessionID       int64
+	Passwd          []byte
+	ReadOnly        bool // the server is read-only
+	HasReadOnly     bool // as in the request
+}
+
+// Append appends the record, in its old form if HasReadOnly is false.
+func (r *ConnectResponse) Append(b []byte) []byte {
+	b = AppendInt(AppendInt(b, r.ProtocolVersion), r.Timeout)
+	b = AppendBuffer(AppendLong(b, r.SessionID), r.Passwd)
+	if r.HasReadOnly {
+		b = AppendBool(b, r.ReadOnly)
+	}
+	return b
+}
+
+// Decode reads the record in either form.
+func (r *ConnectResponse) Decode(d *Decoder) {
+	*r = ConnectResponse{ProtocolVersion: d.Int(), Timeout: d.Int(), SessionID: d.Long(), Passwd: d.Buffer()}
+	if d.Err() == nil && d.Remaining() > 0 {
+		r.ReadOnly, r.HasReadOnly = d.Bool(), true
+	}
+}

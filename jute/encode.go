@@ -1,0 +1,55 @@
+package jute
+
+import "encoding/binary"
+
+// AppendBool appends one byte, 1 or 0.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// AppendInt appends four bytes.
+func AppendInt(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+
+// AppendLong appends eight bytes.
+func AppendLong(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+
+// AppendString appends a ustring; it can't express null (see AppendNullString).
+func AppendString(b []byte, s string) []byte {
+	return append(AppendInt(b, int32(len(s))), s...)
+}
+
+// AppendNullString appends the null ustring.
+func AppendNullString(b []byte) []byte { return AppendInt(b, -1) }
+
+// AppendBuffer appends a buffer; nil is null, an empty non-nil slice is empty.
+func AppendBuffer(b, p []byte) []byte {
+	if p == nil {
+		return AppendInt(b, -1)
+	}
+	return append(AppendInt(b, int32(len(p))), p...)
+}
+
+// AppendStrings appends a vector of ustrings; nil is null.
+func AppendStrings(b []byte, v []string) []byte {
+	if v == nil {
+		return AppendInt(b, -1)
+	}
+	b = AppendInt(b, int32(len(v)))
+	for _, s := range v {
+		b = AppendString(b, s)
+	}
+	return b
+}
+
+// BeginFrame appends room for a frame's length and returns the offset at which
+// the frame starts, to be handed to EndFrame once its payload is appended.
+func BeginFrame(b []byte) ([]byte, int) { return append(b, 0, 0, 0, 0), len(b) }
+
+// EndFrame writes the length of the frame that begins at start.
+func EndFrame(b []byte, start int) []byte {
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	return b
+}

@@ -1,0 +1,55 @@
+package jute
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// MaxBufferDefault is the largest frame either side accepts unless told
+// otherwise (Apache's jute.maxbuffer, 0xfffff bytes).
+const MaxBufferDefault = 0xfffff
+
+// readStep is how much ReadFrame trusts a length before its bytes arrive.
+const readStep = 64 << 10
+
+// A FrameSizeError reports a frame whose length is negative or above the limit.
+type FrameSizeError struct{ Size, Max int }
+
+// Error returns the length, the limit and the setting that moves it.
+func (e *FrameSizeError) Error() string {
+	return fmt.Sprintf("frame of %d bytes: the limit is %d (jute.maxbuffer); this is either a malformed message or too large", e.Size, e.Max)
+}
+
+// ReadFrame reads one frame's payload of at most limit bytes into buf, growing it
+// as bytes arrive rather than as the length promises, and returns the payload.
+// Errors are those of r, io.ErrUnexpectedEOF for a frame cut short, and
+// *FrameSizeError.
+func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head[:])))
+	if n < 0 || n > limit {
+		return nil, &FrameSizeError{n, limit}
+	}
+	buf = buf[:0]
+	for len(buf) < n {
+		step := min(n-len(buf), max(readStep, cap(buf)-len(buf)))
+		if cap(buf)-len(buf) < step {
+			grown := make([]byte, len(buf), min(n, max(2*cap(buf), len(buf)+step)))
+			copy(grown, buf)
+			buf = grown
+		}
+		part := buf[len(buf) : len(buf)+step]
+		if _, err := io.ReadFull(r, part); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		buf = buf[:len(buf)+step]
+	}
+	return buf, nil
+}

@@ -1,0 +1,244 @@
+package jute
+
+import "fmt"
+
+// multiHeaderSize is the encoded size of a MultiHeader in bytes.
+const multiHeaderSize = 9
+
+// appendMultiHeader appends what stands before each operation of a multi and
+// each of its results, and, with type -1 and done, at its end.
+func appendMultiHeader(b []byte, typ Op, done bool, err Code) []byte {
+	return AppendInt(AppendBool(AppendInt(b, int32(typ)), done), int32(err))
+}
+
+// MultiOp is one operation of a multi or multiRead. Which fields count depends
+// on Op: a create of any kind uses all but Version and Watch (TTL for createTTL
+// only), delete and check use Path and Version, setData Path, Data and Version,
+// getData and getChildren Path.
+type MultiOp struct {
+	Op      Op
+	Path    string
+	Data    []byte
+	ACL     []ACL
+	Flags   CreateMode
+	TTL     int64
+	Version int32
+}
+
+// IsRead reports whether the operation belongs in a multiRead.
+func (o *MultiOp) IsRead() bool { return o.Op == OpGetData || o.Op == OpGetChildren }
+
+// AppendMulti appends the record of a multi or multiRead request.
+func AppendMulti(b []byte, ops []MultiOp) []byte {
+	for i := range ops {
+		o := &ops[i]
+		b = appendMultiHeader(b, o.Op, false, -1)
+		switch o.Op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+			r := CreateTTLRequest{CreateRequest{o.Path, o.Data, o.ACL, o.Flags}, o.TTL}
+			if o.Op == OpCreateTTL {
+				b = r.Append(b)
+			} else {
+				b = r.CreateRequest.Append(b)
+			}
+		case OpDelete, OpCheck:
+			r := PathVersionRequest{o.Path, o.Version}
+			b = r.Append(b)
+		case OpSetData:
+			r := SetDataRequest{o.Path, o.Data, o.Version}
+			b = r.Append(b)
+		default:
+			r := PathWatchRequest{Path: o.Path}
+			b = r.Append(b)
+		}
+	}
+	return appendMultiHeader(b, -1, true, -1)
+}
+
+// DecodeMulti reads the record of a multi or multiRead request. It fails, as
+// Apache's decoder does, on an operation that can't be part of one, on a mix of
+// reads and writes, and on a create, create2 or createContainer whose flags are
+// no mode or one with a time to live. Whether reads may stand in a request of
+// that kind is for the caller to check.
+func DecodeMulti(d *Decoder) ([]MultiOp, error) {
+	ops := make([]MultiOp, 0, countMulti(*d))
+	for {
+		op, done := Op(d.Int()), d.Bool()
+		d.Int()
+		if d.Err() != nil {
+			return nil, d.Err()
+		}
+		if done {
+			return ops, nil
+		}
+		o := MultiOp{Op: op}
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+			var r CreateTTLRequest
+			if op == OpCreateTTL {
+				r.Decode(d)
+			} else {
+				r.CreateRequest.Decode(d)
+			}
+			o.Path, o.Data, o.ACL, o.Flags, o.TTL = r.Path, r.Data, r.ACL, r.Flags, r.TTL
+			if d.Err() == nil && op != OpCreateTTL && (!o.Flags.Valid() || o.Flags.TTL()) {
+				return nil, fmt.Errorf("decode multi: operation %d (%s): flags %d are no mode it can have", len(ops), op, o.Flags)
+			}
+		case OpDelete, OpCheck:
+			o.Path, o.Version = d.String(), d.Int()
+		case OpSetData:
+			o.Path, o.Data, o.Version = d.String(), d.Buffer(), d.Int()
+		case OpGetData, OpGetChildren:
+			o.Path = d.String()
+			d.Bool()
+		default:
+			return nil, fmt.Errorf("decode multi: operation %d is a %s, which can't be part of one", len(ops), op)
+		}
+		if d.Err() != nil {
+			return nil, fmt.Errorf("decode multi: operation %d (%s): %w", len(ops), op, d.Err())
+		}
+		if len(ops) > 0 && ops[0].IsRead() != o.IsRead() {
+			return nil, fmt.Errorf("decode multi: operation %d (%s): reads and writes can't be mixed", len(ops), op)
+		}
+		ops = append(ops, o)
+	}
+}
+
+// countMulti returns the number of operations before the end or the first error
+// of a multi's record, so that DecodeMulti allocates what it needs and no more:
+// an operation may be eight times as long in memory as in its frame.
+func countMulti(d Decoder) int {
+	for n := 0; ; n++ {
+		op, done := Op(d.Int()), d.Bool()
+		d.Int()
+		if d.err != nil || done {
+			return n
+		}
+		d.Buffer() // path
+		switch op {
+		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+			d.Buffer()
+			for range d.Count(aclSizeMin) {
+				d.Int()
+				d.Buffer()
+				d.Buffer()
+			}
+			d.Int()
+			if op == OpCreateTTL {
+				d.Long()
+			}
+		case OpDelete, OpCheck:
+			d.Int()
+		case OpSetData:
+			d.Buffer()
+			d.Int()
+		case OpGetData, OpGetChildren:
+			d.Bool()
+		default:
+			return n
+		}
+	}
+}
+
+// MultiResult is one result of a multi or multiRead. Op says which fields
+// count: OpError carries Err, a create Path, create2 Path and Stat, setData
+// Stat, getData Data and Stat, getChildren Children; delete and check nothing.
+type MultiResult struct {
+	Op       Op
+	Err      Code
+	Path     string
+	Stat     Stat
+	Data     []byte
+	Children []string
+}
+
+// Append appends the result with its header.
+func (r *MultiResult) Append(b []byte) []byte {
+	b = appendMultiHeader(b, r.Op, false, r.Err)
+	switch r.Op {
+	case OpError:
+		b = AppendInt(b, int32(r.Err))
+	case OpCreate:
+		b = AppendString(b, r.Path)
+	case OpCreate2:
+		b = r.Stat.Append(AppendString(b, r.Path))
+	case OpSetData:
+		b = r.Stat.Append(b)
+	case OpGetData:
+		b = r.Stat.Append(AppendBuffer(b, r.Data))
+	case OpGetChildren:
+		b = AppendStrings(b, r.Children)
+	}
+	return b
+}
+
+// AppendMultiEnd appends what follows the last result.
+func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1) }
+
+// DecodeMultiResponse reads the reply to a multi or multiRead.
+func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
+	results := make([]MultiResult, 0, countMultiResponse(*d))
+	for {
+		r := MultiResult{Op: Op(d.Int())}
+		done := d.Bool()
+		r.Err = Code(d.Int())
+		if d.Err() != nil {
+			return nil, d.Err()
+		}
+		if done {
+			return results, nil
+		}
+		switch r.Op {
+		case OpError:
+			r.Err = Code(d.Int())
+		case OpCreate:
+			r.Path = d.String()
+		case OpCreate2, OpCreateContainer, OpCreateTTL:
+			r.Path = d.String()
+			r.Stat.Decode(d)
+		case OpSetData:
+			r.Stat.Decode(d)
+		case OpGetData:
+			r.Data = d.Buffer()
+			r.Stat.Decode(d)
+		case OpGetChildren:
+			r.Children = d.Strings()
+		case OpDelete, OpCheck:
+		default:
+			return nil, fmt.Errorf("decode multi response: result %d has unknown type %d", len(results), r.Op)
+		}
+		if d.Err() != nil {
+			return nil, fmt.Errorf("decode multi response: result %d (%s): %w", len(results), r.Op, d.Err())
+		}
+		results = append(results, r)
+	}
+}
+
+// countMultiResponse is to DecodeMultiResponse what countMulti is to DecodeMulti.
+func countMultiResponse(d Decoder) int {
+	for n := 0; ; n++ {
+		op, done := Op(d.Int()), d.Bool()
+		d.Int()
+		if d.err != nil || done {
+			return n
+		}
+		switch op {
+		case OpError:
+			d.Int()
+		case OpCreate:
+			d.Buffer()
+		case OpCreate2, OpCreateContainer, OpCreateTTL, OpGetData:
+			d.Buffer()
+			d.take(StatSize, "stat")
+		case OpSetData:
+			d.take(StatSize, "stat")
+		case OpGetChildren:
+			for range d.Count(4) {
+				d.Buffer()
+			}
+		case OpDelete, OpCheck:
+		default:
+			return n
+		}
+	}
+}

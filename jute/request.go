@@ -1,0 +1,246 @@
+package jute
+
+// RequestHeader begins every frame a client sends after the handshake.
+type RequestHeader struct {
+	Xid int32
+	Op  Op
+}
+
+// RequestHeaderSize is the encoded size of a RequestHeader in bytes.
+const RequestHeaderSize = 8
+
+// Append appends the record.
+func (h *RequestHeader) Append(b []byte) []byte { return AppendInt(AppendInt(b, h.Xid), int32(h.Op)) }
+
+// Decode reads the record.
+func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int(), Op(d.Int()) }
+
+// CreateRequest asks for a new znode: create, create2, createContainer.
+type CreateRequest struct {
+	Path  string
+	Data  []byte
+	ACL   []ACL
+	Flags CreateMode
+}
+
+// Append appends the record.
+func (r *CreateRequest) Append(b []byte) []byte {
+	b = AppendString(b, r.Path)
+	b = AppendBuffer(b, r.Data)
+	b = AppendACLs(b, r.ACL)
+	return AppendInt(b, int32(r.Flags))
+}
+
+// Decode reads the record.
+func (r *CreateRequest) Decode(d *Decoder) {
+	r.Path, r.Data, r.ACL, r.Flags = d.String(), d.Buffer(), DecodeACLs(d), CreateMode(d.Int())
+}
+
+// CreateTTLRequest is a CreateRequest with a time to live in milliseconds.
+type CreateTTLRequest struct {
+	CreateRequest
+	TTL int64
+}
+
+// Append appends the record.
+func (r *CreateTTLRequest) Append(b []byte) []byte {
+	return AppendLong(r.CreateRequest.Append(b), r.TTL)
+}
+
+// Decode reads the record.
+func (r *CreateTTLRequest) Decode(d *Decoder) {
+	r.CreateRequest.Decode(d)
+	r.TTL = d.Long()
+}
+
+// PathVersionRequest is the record of delete and check: a path and the version
+// it must have, -1 for any.
+type PathVersionRequest struct {
+	Path    string
+	Version int32
+}
+
+// Append appends the record.
+func (r *PathVersionRequest) Append(b []byte) []byte {
+	return AppendInt(AppendString(b, r.Path), r.Version)
+}
+
+// Decode reads the record.
+func (r *PathVersionRequest) Decode(d *Decoder) { r.Path, r.Version = d.String(), d.Int() }
+
+// PathWatchRequest is the record of exists, getData, getChildren and
+// getChildren2: a path and whether to leave a watch on it.
+type PathWatchRequest struct {
+	Path  string
+	Watch bool
+}
+
+// Append appends the record.
+func (r *PathWatchRequest) Append(b []byte) []byte {
+	return AppendBool(AppendString(b, r.Path), r.Watch)
+}
+
+// Decode reads the record.
+func (r *PathWatchRequest) Decode(d *Decoder) { r.Path, r.Watch = d.String(), d.Bool() }
+
+// PathRequest is the record of getACL, sync, getEphemerals,
+// getAllChildrenNumber and deleteContainer.
+type PathRequest struct{ Path string }
+
+// Append appends the record.
+func (r *PathRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
+
+// Decode reads the record.
+func (r *PathRequest) Decode(d *Decoder) { r.Path = d.String() }
+
+// SetDataRequest replaces a znode's data if it has the version, -1 for any.
+type SetDataRequest struct {
+	Path    string
+	Data    []byte
+	Version int32
+}
+
+// Append appends the record.
+func (r *SetDataRequest) Append(b []byte) []byte {
+	return AppendInt(AppendBuffer(AppendString(b, r.Path), r.Data), r.Version)
+}
+
+// Decode reads the record.
+func (r *SetDataRequest) Decode(d *Decoder) {
+	r.Path, r.Data, r.Version = d.String(), d.Buffer(), d.Int()
+}
+
+// SetACLRequest replaces a znode's ACL if it has the aversion, -1 for any.
+type SetACLRequest struct {
+	Path    string
+	ACL     []ACL
+	Version int32
+}
+
+// Append appends the record.
+func (r *SetACLRequest) Append(b []byte) []byte {
+	return AppendInt(AppendACLs(AppendString(b, r.Path), r.ACL), r.Version)
+}
+
+// Decode reads the record.
+func (r *SetACLRequest) Decode(d *Decoder) {
+	r.Path, r.ACL, r.Version = d.String(), DecodeACLs(d), d.Int()
+}
+
+// WatchesRequest is the record of checkWatches and removeWatches.
+type WatchesRequest struct {
+	Path string
+	Type WatcherType
+}
+
+// Append appends the record.
+func (r *WatchesRequest) Append(b []byte) []byte {
+	return AppendInt(AppendString(b, r.Path), int32(r.Type))
+}
+
+// Decode reads the record.
+func (r *WatchesRequest) Decode(d *Decoder) { r.Path, r.Type = d.String(), WatcherType(d.Int()) }
+
+// AddWatchRequest leaves a persistent watch on a path.
+type AddWatchRequest struct {
+	Path string
+	Mode AddWatchMode
+}
+
+// Append appends the record.
+func (r *AddWatchRequest) Append(b []byte) []byte {
+	return AppendInt(AppendString(b, r.Path), int32(r.Mode))
+}
+
+// Decode reads the record.
+func (r *AddWatchRequest) Decode(d *Decoder) { r.Path, r.Mode = d.String(), AddWatchMode(d.Int()) }
+
+// SetWatches re-registers a client's watches after a reconnect. The last two
+// vectors belong to setWatches2 only.
+type SetWatches struct {
+	RelativeZxid               int64 // the last zxid the client has seen
+	Data, Exist, Child         []string
+	Persistent, PersistentTree []string // setWatches2
+}
+
+// Append appends the record of op, which is OpSetWatches or OpSetWatches2.
+func (r *SetWatches) Append(b []byte, op Op) []byte {
+	b = AppendLong(b, r.RelativeZxid)
+	b = AppendStrings(AppendStrings(AppendStrings(b, r.Data), r.Exist), r.Child)
+	if op == OpSetWatches2 {
+		b = AppendStrings(AppendStrings(b, r.Persistent), r.PersistentTree)
+	}
+	return b
+}
+
+// Decode reads the record of op, which is OpSetWatches or OpSetWatches2.
+func (r *SetWatches) Decode(d *Decoder, op Op) {
+	*r = SetWatches{RelativeZxid: d.Long(), Data: d.Strings(), Exist: d.Strings(), Child: d.Strings()}
+	if op == OpSetWatches2 {
+		r.Persistent, r.PersistentTree = d.Strings(), d.Strings()
+	}
+}
+
+// ReconfigRequest changes the ensemble's membership. The strings are null (the
+// pointers nil) where the client left them out.
+type ReconfigRequest struct {
+	Joining, Leaving, NewMembers *string
+	CurConfigID                  int64 // expected config version, -1 for any
+}
+
+// Append appends the record.
+func (r *ReconfigRequest) Append(b []byte) []byte {
+	for _, s := range []*string{r.Joining, r.Leaving, r.NewMembers} {
+		if s == nil {
+			b = AppendNullString(b)
+		} else {
+			b = AppendString(b, *s)
+		}
+	}
+	return AppendLong(b, r.CurConfigID)
+}
+
+// Decode reads the record.
+func (r *ReconfigRequest) Decode(d *Decoder) {
+	for _, p := range []**string{&r.Joining, &r.Leaving, &r.NewMembers} {
+		*p = nil
+		if s, ok := d.NullString(); ok {
+			*p = &s
+		}
+	}
+	r.CurConfigID = d.Long()
+}
+
+// AuthPacket adds an identity to the connection. Type is always 0.
+type AuthPacket struct {
+	Type   int32
+	Scheme string
+	Auth   []byte
+}
+
+// Append appends the record.
+func (r *AuthPacket) Append(b []byte) []byte {
+	return AppendBuffer(AppendString(AppendInt(b, r.Type), r.Scheme), r.Auth)
+}
+
+// Decode reads the record.
+func (r *AuthPacket) Decode(d *Decoder) { r.Type, r.Scheme, r.Auth = d.Int(), d.String(), d.Buffer() }
+
+// SASLPacket carries a SASL token in either direction; nil is null.
+type SASLPacket struct{ Token []byte }
+
+// Append appends the record.
+func (r *SASLPacket) Append(b []byte) []byte { return AppendBuffer(b, r.Token) }
+
+// Decode reads the record.
+func (r *SASLPacket) Decode(d *Decoder) { r.Token = d.Buffer() }
+
+// CreateSession is the body of a createSession request: the session timeout in
+// milliseconds.
+type CreateSession struct{ Timeout int32 }
+
+// Append appends the record.
+func (r *CreateSession) Append(b []byte) []byte { return AppendInt(b, r.Timeout) }
+
+// Decode reads the record.
+func (r *CreateSession) Decode(d *Decoder) { r.Timeout = d.Int() }

@@ -1,0 +1,218 @@
+package zooid
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// House limits. Raise one only in a change of its own that says why.
+const (
+	fileLinesMax     = 800
+	testFileLinesMax = 1500
+	funcLinesMax     = 100
+	packageLinesMax  = 8000
+)
+
+var (
+	vagueName = regexp.MustCompile(`^(util|utils|common|helpers?|misc|base|shared|core|impl|constants)$|_impl$|_utils?$`)
+	vagueType = regexp.MustCompile(`(Manager|Handler|Helper|Impl|Processor|Controller|Service|Factory|Util|Wrapper|Info|Data)$`)
+
+	// deterministic packages compute; they never look at the world. So do the
+	// single files listed in deterministicFiles.
+	deterministic      = []string{"jute", "internal/auth", "internal/tree", "internal/watch"}
+	deterministicFiles = []string{
+		"internal/quorum/node.go", "internal/quorum/membership.go",
+		"internal/server/replica.go", "internal/server/receive.go", "internal/server/read.go", "internal/server/connect.go",
+		"internal/server/lead.go", "internal/server/expiry.go", "internal/server/sync.go", "internal/server/outbox.go", "internal/server/ops.go",
+	}
+	worldly = []string{"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "net/http", "log", "context"}
+
+	// mustNotPanic faces untrusted bytes: errors, not crashes.
+	mustNotPanic = []string{"jute", "zk", "internal/server"}
+
+	// longFuncs may exceed funcLinesMax; each entry says why.
+	longFuncs = map[string]string{}
+)
+
+// TestTidy holds every file to the house rules.
+func TestTidy(t *testing.T) {
+	lines := map[string]int{}
+	documented := map[string]bool{}
+	goFiles(t, func(file, pkg string) {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n := set.File(f.Pos()).LineCount()
+		stem := strings.TrimSuffix(path.Base(file), ".go")
+		if strings.HasSuffix(stem, "_test") {
+			if n > testFileLinesMax {
+				t.Errorf("%s: %d lines; a test file has at most %d", file, n, testFileLinesMax)
+			}
+			return
+		}
+		if n > fileLinesMax {
+			t.Errorf("%s: %d lines; a file has at most %d", file, n, fileLinesMax)
+		}
+		if vagueName.MatchString(stem) || vagueName.MatchString(path.Base(pkg)) {
+			t.Errorf("%s: name it after what it holds", file)
+		}
+		lines[pkg] += n
+		documented[pkg] = documented[pkg] || f.Doc != nil
+		c := checked{t: t, set: set, pkg: pkg}
+		c.pure = slices.Contains(deterministic, pkg) || slices.Contains(deterministicFiles, file)
+		for _, spec := range f.Imports {
+			if imp, _ := strconv.Unquote(spec.Path.Value); c.pure && slices.Contains(worldly, imp) {
+				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
+			}
+		}
+		ast.Inspect(f, c.node)
+	})
+	for pkg, n := range lines {
+		if n > packageLinesMax {
+			t.Errorf("%s: %d lines; a package has at most %d", pkg, n, packageLinesMax)
+		}
+		if !documented[pkg] {
+			t.Errorf("%s: no package comment", pkg)
+		}
+	}
+}
+
+// checked is one file under inspection.
+type checked struct {
+	t    *testing.T
+	set  *token.FileSet
+	pkg  string
+	pure bool
+}
+
+func (c *checked) errorf(n ast.Node, format string, args ...any) {
+	c.t.Helper()
+	c.t.Errorf("%s: "+format, append([]any{c.set.Position(n.Pos())}, args...)...)
+}
+
+func (c *checked) node(n ast.Node) bool {
+	switch x := n.(type) {
+	case *ast.FuncDecl:
+		length := c.set.Position(x.End()).Line - c.set.Position(x.Pos()).Line + 1
+		if length > funcLinesMax && longFuncs[c.pkg+"."+x.Name.Name] == "" {
+			c.errorf(x, "%s is %d lines; a function has at most %d", x.Name.Name, length, funcLinesMax)
+		}
+		if x.Name.IsExported() && x.Doc == nil && exportedReceiver(x) {
+			c.errorf(x, "exported %s has no comment", x.Name.Name)
+		}
+		if x.Name.Name == "init" && x.Recv == nil {
+			c.errorf(x, "no init functions: wire it where it is used")
+		}
+	case *ast.TypeSpec:
+		// jute keeps the names of Apache's protocol file.
+		if vagueType.MatchString(x.Name.Name) && c.pkg != "jute" {
+			c.errorf(x, "type %s: say what it is, not that it is a thing", x.Name.Name)
+		}
+	case *ast.GoStmt:
+		if c.pure {
+			c.errorf(x, "it is deterministic and may not start goroutines")
+		}
+	case *ast.SelectStmt:
+		if c.pure {
+			c.errorf(x, "it is deterministic; select chooses at random")
+		}
+	case *ast.CallExpr:
+		if id, ok := x.Fun.(*ast.Ident); ok && id.Name == "panic" && slices.Contains(mustNotPanic, c.pkg) {
+			c.errorf(x, "%s faces untrusted input and may not panic", c.pkg)
+		}
+	}
+	return true
+}
+
+// TestMapOrder refuses loops over maps in the deterministic packages and files:
+// their order is random, so whatever it decides differs between replicas. A loop
+// whose result doesn't depend on the order says why in a comment on its line
+// that begins with "any order:".
+func TestMapOrder(t *testing.T) {
+	files := map[string][]string{}
+	goFiles(t, func(file, pkg string) {
+		if !strings.HasSuffix(file, "_test.go") {
+			files[pkg] = append(files[pkg], file)
+		}
+	})
+	for pkg, names := range files {
+		set := token.NewFileSet()
+		var parsed []*ast.File
+		for _, name := range names {
+			f, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, f)
+		}
+		// Imports stay unresolved: the maps that matter are the package's own.
+		conf := types.Config{Error: func(error) {}, Importer: noImports{}}
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		_, _ = conf.Check(pkg, set, parsed, info)
+		for i, f := range parsed {
+			if !slices.Contains(deterministic, pkg) && !slices.Contains(deterministicFiles, names[i]) {
+				continue
+			}
+			excused := map[int]bool{}
+			for _, group := range f.Comments {
+				for _, comment := range group.List {
+					if strings.HasPrefix(comment.Text, "// any order:") {
+						excused[set.Position(comment.Pos()).Line] = true
+					}
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				loop, ok := n.(*ast.RangeStmt)
+				if !ok {
+					return true
+				}
+				if typ := info.TypeOf(loop.X); typ != nil {
+					if _, isMap := typ.Underlying().(*types.Map); isMap && !excused[set.Position(loop.Pos()).Line] {
+						t.Errorf("%s: a loop over a map has no order; sort the keys, or say \"// any order: why\" on this line", set.Position(loop.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// noImports resolves nothing.
+type noImports struct{}
+
+// Import fails.
+func (noImports) Import(path string) (*types.Package, error) {
+	return nil, errors.New("not resolved: " + path)
+}
+
+// exportedReceiver reports whether x is a function or a method of an exported
+// type; the methods that make an error need no comment of their own.
+func exportedReceiver(x *ast.FuncDecl) bool {
+	if x.Recv == nil {
+		return true
+	}
+	if x.Name.Name == "Error" || x.Name.Name == "Unwrap" {
+		return false
+	}
+	typ := x.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if index, ok := typ.(*ast.IndexExpr); ok {
+		typ = index.X
+	}
+	id, ok := typ.(*ast.Ident)
+	return ok && id.IsExported()
+}
