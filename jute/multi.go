@@ -141,8 +141,9 @@ func countMulti(d Decoder) int {
 }
 
 // MultiResult is one result of a multi or multiRead. Op says which fields
-// count: OpError carries Err, a create Path, create2 Path and Stat, setData
-// Stat, getData Data and Stat, getChildren Children; delete and check nothing.
+// count: OpError carries Err, create Path, create2 (which answers createContainer
+// and createTTL too) Path and Stat, setData Stat, getData Data and Stat,
+// getChildren Children; delete and check nothing. There are no other types.
 type MultiResult struct {
 	Op       Op
 	Err      Code
@@ -193,7 +194,7 @@ func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 			r.Err = Code(d.Int())
 		case OpCreate:
 			r.Path = d.String()
-		case OpCreate2, OpCreateContainer, OpCreateTTL:
+		case OpCreate2:
 			r.Path = d.String()
 			r.Stat.Decode(d)
 		case OpSetData:
@@ -227,7 +228,7 @@ func countMultiResponse(d Decoder) int {
 			d.Int()
 		case OpCreate:
 			d.Buffer()
-		case OpCreate2, OpCreateContainer, OpCreateTTL, OpGetData:
+		case OpCreate2, OpGetData:
 			d.Buffer()
 			d.take(StatSize, "stat")
 		case OpSetData:

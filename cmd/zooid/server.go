@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
@@ -107,9 +108,6 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 
 // serverOptions turns the configuration into what the server package takes.
 func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error) {
-	if cfg.Quorum.Distributed {
-		return server.Options{}, errors.New("start one of an ensemble: ensembles are not supported yet; use a configuration with at most one server line")
-	}
 	if cfg.Secure.Port >= 0 {
 		return server.Options{}, errors.New("listen on secureClientPort: TLS is not supported yet; remove the key, or put a TLS proxy before clientPort")
 	}
@@ -132,7 +130,38 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		ReapInterval: cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Log: log, Version: versionText(),
 	}
+	if cfg.Quorum.Distributed {
+		return o, ensembleOptions(cfg, &o)
+	}
 	return o, nil
+}
+
+// ensembleOptions adds what a server of an ensemble needs.
+func ensembleOptions(cfg *config.Config, o *server.Options) error {
+	q := &cfg.Quorum
+	if q.MyID < 1 {
+		return fmt.Errorf("start as server %d of an ensemble: ids begin with 1; change myid and the server lines", q.MyID)
+	}
+	o.ID = uint64(q.MyID)
+	o.Patience = time.Duration(max(q.SyncLimit, 1)) * cfg.TickTime
+	for _, m := range q.Members.Servers {
+		member := server.Member{ID: uint64(m.ID), Observer: m.Observer}
+		for _, a := range m.Addrs {
+			member.Addrs = append(member.Addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
+		}
+		o.Members = append(o.Members, member)
+		if m.ID != q.MyID {
+			continue
+		}
+		o.PeerListen = member.Addrs[0]
+		if q.ListenOnAllIPs {
+			o.PeerListen = net.JoinHostPort("", strconv.Itoa(m.Addrs[0].QuorumPort))
+		}
+		if !m.Client.IsZero() {
+			o.Listen = []string{net.JoinHostPort(m.Client.Host, strconv.Itoa(m.Client.Port))}
+		}
+	}
+	return nil
 }
 
 func authOptions(cfg *config.Config) auth.Options {

@@ -115,6 +115,28 @@ func (n *Node) Propose(batch []byte) error { return n.raw.Propose(batch) }
 // leadership is lost; ctx must not be used twice.
 func (n *Node) ReadIndex(ctx []byte) { n.raw.ReadIndex(ctx) }
 
+// TransferLeader asks another voter to lead in this one's place.
+func (n *Node) TransferLeader(to uint64) { n.raw.TransferLeader(to) }
+
+// Transferring reports whether this leader waits for another to take over; it
+// accepts no proposals meanwhile.
+func (n *Node) Transferring() bool { return n.raw.BasicStatus().LeadTransferee != 0 }
+
+// ForgetLeader makes a follower ready to vote before the election timeout: it
+// has reason to think that its leader is gone.
+func (n *Node) ForgetLeader() {
+	// The only error is about leases, which are not used.
+	_ = n.raw.ForgetLeader()
+}
+
+// ReportUnreachable says that messages to a peer are lost.
+func (n *Node) ReportUnreachable(id uint64) { n.raw.ReportUnreachable(id) }
+
+// ReportSnapshot says what became of a snapshot sent to a peer.
+func (n *Node) ReportSnapshot(id uint64, status raft.SnapshotStatus) {
+	n.raw.ReportSnapshot(id, status)
+}
+
 // Leader returns the id of the leader as far as this node knows, or 0.
 func (n *Node) Leader() uint64 { return n.leader }
 

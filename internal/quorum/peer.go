@@ -1,79 +1,39 @@
 package quorum
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// An Entry is one committed entry of the log. Data is empty for the entry with
-// which a leader begins its term. It is shared: nobody may change it.
-type Entry struct {
-	Term, Index uint64
-	Data        []byte
-}
-
-// Leadership says who leads, as far as this server knows.
-type Leadership struct {
-	Leader   uint64 // server id, 0 if none
-	IsLeader bool   // this server leads
-	Term     uint64
-}
-
-// A StateMachine is what the log is for. Peer calls its methods from one
-// goroutine, so they may not wait for the log.
-type StateMachine interface {
-	// Batch returns the next entry's data to propose, or nil. It is asked only of
-	// the leader, and not again before what it returned is on this server's disk.
-	Batch() []byte
-	// Apply applies committed entries, in order, each index once. An error ends
-	// the Peer: the log is not what the state machine wrote.
-	Apply(entries []Entry) error
-	// Syncs returns a ticket for the reads that must see everything acknowledged
-	// by now, or 0; each ticket is larger than the one before.
-	Syncs() uint64
-	// Synced says that what was acknowledged before the ticket was taken has been
-	// applied; it holds for all smaller tickets too.
-	Synced(ticket uint64)
-	// Lead tells of a change of leader or term.
-	Lead(Leadership)
-	// SnapshotDue says whether to take a snapshot now, logBytes having been
-	// applied since the last one. It is asked after each Apply.
-	SnapshotDue(logBytes int64) bool
-	// Snapshot returns an image of the state at this instant, after the last
-	// applied entry.
-	Snapshot() Image
-	// SnapshotDone says that an image of that many bytes is on the disk.
-	SnapshotDone(meta storage.Meta, bytes int64)
-}
-
-// An Image is the state of one instant, to be read in chunks while newer entries
-// are applied. Its methods may be called from another goroutine than the
-// StateMachine's.
-type Image interface {
-	// Next appends the next chunk to dst; more is false once none is left.
-	Next(dst []byte) (chunk []byte, more bool)
-	// Describe returns what the snapshot file's header tells of the state.
-	Describe() storage.Meta
-	// Close ends the image; it may be called before its end.
-	Close()
+// A Member is one server of the group, as its configuration names it.
+type Member struct {
+	ID       uint64
+	Addrs    []string // of its peer port, "host:port"; names are resolved at each dial
+	Observer bool     // follows the log without a vote (raft calls it a learner)
 }
 
 // Options says what a Peer works on.
 type Options struct {
 	ID            uint64
 	Dir           *storage.Dir
+	Cluster       uint64 // of Dir
 	State         StateMachine
 	Applied       uint64        // index of the last entry State holds
-	Members       []uint64      // voters of a new group; unused once the log has begun
+	Members       []Member      // of a new group, and their addresses later on
+	Listener      net.Listener  // for peers; nil if there are none
 	Tick          time.Duration // of the clock that raft counts in
 	ElectionTicks int
 	SnapshotsKept int // by the purge after each snapshot
@@ -83,12 +43,22 @@ type Options struct {
 	Fatal func(error)
 }
 
+const (
+	// heardTicks is how often a follower reports which sessions it heard.
+	heardTicks = 10
+	// leaveTicks is how long a leader that is to stop waits for another to take
+	// over.
+	leaveTicks = 20
+)
+
 // A Peer is one running member of the group.
 type Peer struct {
-	o    Options
-	log  *slog.Logger
-	node *Node
-	disk *storage.Log
+	o         Options
+	log       *slog.Logger
+	node      *Node
+	disk      *storage.Log
+	transport *transport
+	streams   *streams
 
 	kicked chan struct{} // capacity 1
 	stop   chan struct{}
@@ -101,13 +71,19 @@ type Peer struct {
 	applied  uint64
 	conf     *pb.ConfState
 	hard     pb.HardState
+	batch    []byte // not accepted by raft yet
 	reads    reads
 	snap     snapshots
+	failover failover
+	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
 	failed   error
 	ticks    uint64
-	writing  bool // entries of this server's own batch are not yet on disk
-	sole     bool // this server is the only voter
+	leaving  uint64 // tick at which to stop waiting for a successor
+	sole     bool   // this server is the only voter
 	lastLead Leadership
+
+	mu     sync.Mutex
+	status Status
 }
 
 // Open continues from what o.Dir holds, or begins a new group, and starts the
@@ -125,24 +101,48 @@ func Open(o Options) (*Peer, error) {
 	p := &Peer{
 		o: o, log: o.Log, node: node, disk: disk, conf: conf, applied: o.Applied,
 		kicked: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		transport: newTransport(o.ID, o.Cluster, o.Log),
 	}
+	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
+	p.transport.snapshot = p.streams.receive
 	if hard != nil {
 		p.hard.Term, p.hard.Vote, p.hard.Commit = hard.Term, hard.Vote, hard.Commit
 	}
-	if last, err := disk.LastIndex(); err != nil {
-		return nil, fmt.Errorf("read the log's last index: %w", err)
-	} else if last == 0 {
-		if err := node.Bootstrap(o.Members); err != nil {
-			return nil, err
-		}
+	if err := p.begin(); err != nil {
+		return nil, err
 	}
 	p.snap.init()
 	p.member(conf)
+	for _, m := range o.Members {
+		p.transport.setPeer(m.ID, m.Addrs)
+	}
+	if o.Listener != nil {
+		p.transport.listen(o.Listener)
+	}
 	go p.run()
 	return p, nil
 }
 
-// Kick tells the loop that State has a batch or syncs. It doesn't block.
+// begin writes the first entries of a new group's log.
+func (p *Peer) begin() error {
+	last, err := p.disk.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log's last index: %w", err)
+	}
+	if last != 0 {
+		return nil
+	}
+	var voters []uint64
+	for _, m := range p.o.Members {
+		if !m.Observer {
+			voters = append(voters, m.ID)
+		}
+	}
+	return p.node.Bootstrap(voters)
+}
+
+// Kick tells the loop that State has a batch, requests to forward or syncs. It
+// doesn't block.
 func (p *Peer) Kick() {
 	select {
 	case p.kicked <- struct{}{}:
@@ -150,7 +150,8 @@ func (p *Peer) Kick() {
 	}
 }
 
-// Close stops the loop and waits for it. The Dir stays open.
+// Close hands leadership over if this server leads, stops the loop and waits
+// for it. The Dir stays open.
 func (p *Peer) Close() {
 	p.once.Do(func() { close(p.stop) })
 	<-p.done
@@ -159,25 +160,97 @@ func (p *Peer) Close() {
 // run is the loop: the only goroutine that touches the node.
 func (p *Peer) run() {
 	defer close(p.done)
+	defer p.streams.drop()
+	defer p.transport.close()
 	defer p.snap.wait()
 	ticker := time.NewTicker(p.o.Tick)
 	defer ticker.Stop()
+	stop := p.stop
 	for p.failed == nil {
 		p.turn()
+		if p.leaving > 0 && (!p.node.IsLeader() || p.ticks >= p.leaving) {
+			return
+		}
 		select {
 		case <-p.kicked:
+		case e := <-p.transport.events:
+			p.event(e)
+			for more := true; more; {
+				select {
+				case e := <-p.transport.events:
+					p.event(e)
+				default:
+					more = false
+				}
+			}
 		case <-ticker.C:
-			p.ticks++
-			p.node.Tick()
-			p.reads.tick(p)
+			p.tick()
 		case s := <-p.snap.finished:
 			p.snap.done(p, s)
-		case <-p.stop:
-			return
+		case <-stop:
+			if !p.handOver() {
+				return
+			}
+			stop, p.leaving = nil, p.ticks+leaveTicks
 		}
 	}
 	go p.o.Fatal(p.failed)
 	<-p.stop
+}
+
+func (p *Peer) tick() {
+	p.ticks++
+	p.node.Tick()
+	p.reads.tick(p)
+	p.failover.tick(p)
+	if p.ticks%heardTicks == 0 && !p.node.IsLeader() && p.node.Leader() != 0 {
+		if heard := p.o.State.Heard(); len(heard) > 0 {
+			b := make([]byte, 0, 8*len(heard))
+			for _, id := range heard {
+				b = binary.BigEndian.AppendUint64(b, uint64(id))
+			}
+			p.transport.send(p.node.Leader(), frameHeard, b)
+		}
+	}
+	p.publish()
+}
+
+// event takes what the transport brings.
+func (p *Peer) event(e event) {
+	switch e.kind {
+	case eventMessage:
+		if err := p.node.Step(e.msg); err != nil {
+			p.log.Warn("a peer's raft message was not accepted", "peer", e.from, "type", e.msg.GetType().String(), "err", err)
+		}
+	case eventForward:
+		if p.node.IsLeader() {
+			if err := p.o.State.Forwarded(e.data); err != nil {
+				p.log.Error("a peer forwarded requests that can't be read", "peer", e.from, "err", err)
+			}
+		}
+	case eventHeard:
+		if p.node.IsLeader() {
+			ids := make([]int64, 0, len(e.data)/8)
+			for b := e.data; len(b) >= 8; b = b[8:] {
+				ids = append(ids, int64(binary.BigEndian.Uint64(b)))
+			}
+			p.o.State.HeardBy(ids)
+		}
+	case eventConnected:
+		if e.from == p.node.Leader() {
+			p.o.State.Resend()
+		}
+	case eventLost:
+		p.failover.lost(p, e.from)
+	case eventSnapshot:
+		p.received(e)
+	case eventSent:
+		status := raft.SnapshotFinish
+		if e.err != nil {
+			status = raft.SnapshotFailure
+		}
+		p.node.ReportSnapshot(e.from, status)
+	}
 }
 
 // turn carries out what there is to do until nothing is left.
@@ -196,6 +269,9 @@ func (p *Peer) turn() {
 		for _, rs := range p.ef.Reads {
 			p.reads.answered(p, rs)
 		}
+		for _, m := range p.ef.Send {
+			p.send(m)
+		}
 		for _, m := range p.ef.Appends {
 			p.write(m)
 		}
@@ -205,17 +281,47 @@ func (p *Peer) turn() {
 	}
 }
 
-// feed gives the node what the state machine wants to be agreed on.
+// feed gives the node what the state machine wants to be agreed on, or sends it
+// to the leader.
 func (p *Peer) feed() {
-	if p.node.IsLeader() && !p.writing {
-		if b := p.o.State.Batch(); b != nil {
-			if err := p.node.Propose(b); err != nil {
-				p.log.Error("a batch was not accepted by raft", "err", err)
+	switch {
+	case p.node.IsLeader():
+		if p.node.Transferring() {
+			break
+		}
+		if p.batch == nil {
+			p.batch = p.o.State.Batch()
+		}
+		if p.batch != nil {
+			if err := p.node.Propose(p.batch); err == nil {
+				p.batch = nil
+			} else if !errors.Is(err, raft.ErrProposalDropped) {
+				p.failed = fmt.Errorf("propose a batch: %w", err)
 			}
+		}
+	case p.node.Leader() != 0 && p.transport.connected(p.node.Leader()):
+		if requests := p.o.State.Forward(); len(requests) > 0 {
+			p.transport.send(p.node.Leader(), frameForward, requests)
 		}
 	}
 	if ticket := p.o.State.Syncs(); ticket != 0 {
 		p.reads.ask(p, ticket)
+	}
+}
+
+// send sends a raft message to a peer.
+func (p *Peer) send(m *pb.Message) {
+	if m.GetType() == pb.MsgSnap {
+		p.streams.send(m)
+		return
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		p.failed = fmt.Errorf("encode a raft message for server %d: %w", m.GetTo(), err)
+		return
+	}
+	if !p.transport.send(m.GetTo(), frameRaft, b) && m.GetType() == pb.MsgApp {
+		p.node.ReportUnreachable(m.GetTo())
 	}
 }
 
@@ -231,22 +337,25 @@ func (p *Peer) write(m *pb.Message) {
 		sync = sync || hs.GetTerm() != p.hard.GetTerm() || hs.GetVote() != p.hard.GetVote()
 		p.hard.Term, p.hard.Vote, p.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
-	if hs != nil || len(m.GetEntries()) > 0 {
+	switch {
+	case m.GetSnapshot() != nil:
+		p.install(m, hs)
+	case hs != nil || len(m.GetEntries()) > 0:
 		if err := p.disk.Append(hs, m.GetEntries(), sync); err != nil {
 			p.failed = err
-			return
 		}
 	}
-	p.deliver(m.GetResponses())
+	if p.failed == nil {
+		p.deliver(m.GetResponses())
+	}
 }
 
-// deliver hands the responses of a local write to the node.
+// deliver hands the responses of a local write to those they are for.
 func (p *Peer) deliver(responses []*pb.Message) {
 	for _, m := range responses {
 		if m.GetTo() != p.o.ID {
-			continue
-		}
-		if err := p.node.Step(m); err != nil {
+			p.send(m)
+		} else if err := p.node.Step(m); err != nil {
 			p.failed = fmt.Errorf("deliver raft's own response %s: %w", m.GetType(), err)
 		}
 	}
@@ -254,6 +363,9 @@ func (p *Peer) deliver(responses []*pb.Message) {
 
 // apply hands committed entries to the state machine.
 func (p *Peer) apply(m *pb.Message) {
+	if p.failed != nil {
+		return
+	}
 	p.entries = p.entries[:0]
 	for _, e := range m.GetEntries() {
 		if e.GetIndex() != p.applied+1 {
@@ -303,72 +415,36 @@ func (p *Peer) assume() bool {
 
 func (p *Peer) leaderChanged() {
 	l := Leadership{Leader: p.node.Leader(), IsLeader: p.node.IsLeader(), Term: p.node.Term()}
-	if l != p.lastLead {
-		p.lastLead = l
-		p.o.State.Lead(l)
-		p.reads.retry(p)
-	}
-}
-
-// reads are the syncs under way: which ticket may be answered once which index
-// is applied.
-type reads struct {
-	asked   uint64 // ticket of the question under way, 0 if none
-	id      uint64 // its context; never used twice, not even for a retry
-	next    uint64 // ticket to ask for after it
-	since   uint64 // tick of the question
-	ready   uint64 // ticket that waits for readyAt
-	readyAt uint64
-}
-
-// readRetryTicks is after how many ticks a question counts as lost.
-const readRetryTicks = 5
-
-func (r *reads) ask(p *Peer, ticket uint64) {
-	if r.asked != 0 {
-		r.next = ticket
+	if l == p.lastLead {
 		return
 	}
-	r.asked, r.since = ticket, p.ticks
-	r.id++
-	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.id))
+	p.lastLead = l
+	p.batch = nil // its requests are sent again by the servers they came from
+	p.failover.led(l)
+	p.o.State.Lead(l)
+	p.publish()
+	p.reads.retry(p)
 }
 
-func (r *reads) answered(p *Peer, rs raft.ReadState) {
-	if len(rs.RequestCtx) != 8 || binary.BigEndian.Uint64(rs.RequestCtx) != r.id || r.asked == 0 {
-		return
+// handOver asks the follower that has most of the log to lead, if this server
+// does. It reports whether there is something to wait for.
+func (p *Peer) handOver() bool {
+	if !p.node.IsLeader() {
+		return false
 	}
-	r.ready, r.readyAt, r.asked = r.asked, rs.Index, 0
-	r.applied(p)
-	if r.next != 0 {
-		next := r.next
-		r.next = 0
-		r.ask(p, next)
+	var best []Progress
+	for _, f := range p.node.Followers() {
+		if f.Voter && f.Active {
+			best = append(best, f)
+		}
 	}
-}
-
-func (r *reads) applied(p *Peer) {
-	if r.ready != 0 && p.applied >= r.readyAt {
-		ticket := r.ready
-		r.ready = 0
-		p.o.State.Synced(ticket)
+	if len(best) == 0 {
+		return false
 	}
-}
-
-// tick asks again if the question seems lost.
-func (r *reads) tick(p *Peer) {
-	if r.asked != 0 && p.ticks-r.since > readRetryTicks {
-		r.retry(p)
-	}
-}
-
-func (r *reads) retry(p *Peer) {
-	if r.asked == 0 {
-		return
-	}
-	ticket := max(r.asked, r.next)
-	r.asked, r.next = 0, 0
-	r.ask(p, ticket)
+	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
+	p.log.Info("handing leadership over before stopping", "to", to.ID)
+	p.node.TransferLeader(to.ID)
+	return true
 }
 
 // ErrStopped is returned by calls on a Peer that has been closed or has failed.

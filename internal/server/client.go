@@ -41,10 +41,12 @@ type client struct {
 
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
+	attach      []byte // the record that attaches the session, until it is applied; guarded by replica.mu
 	session     int64
 	timeout     int32 // ms
 	established chan struct{}
 
+	reported  int64                     // lastHeard when it was last reported to the leader; owned by the quorum's loop
 	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader

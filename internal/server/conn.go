@@ -27,6 +27,7 @@ func (s *Server) serveConn(nc net.Conn) {
 	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil {
+		s.countSessionless(err)
 		s.log.Debug("a connection closed before it sent anything", "client", remote, "err", err)
 		return
 	}
@@ -39,7 +40,8 @@ func (s *Server) serveConn(nc net.Conn) {
 	c.wake = func() { go s.flush(nc, c) }
 	if err := s.handshake(nc, c, int(int32(binary.BigEndian.Uint32(head[:])))); err != nil {
 		s.log.Warn("a connection was closed during its handshake", "client", remote, "err", err)
-		s.replica.stats.rejected.Add(1)
+		s.countSessionless(err)
+		s.replica.meters.connectionRejected.Inc()
 	} else {
 		nc.SetReadDeadline(time.Time{})
 		err := s.readRequests(nc, c)

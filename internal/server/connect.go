@@ -26,7 +26,7 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case !r.serving:
+	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
@@ -36,11 +36,15 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 	c.timeout = r.limits.clampTimeout(req.Timeout)
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	r.meters.connectionRequests.Inc()
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
 		r.submitAttach(c, jute.OpCreateSession, r.secret())
 		return nil
 	}
+	r.meters.reconnected.Inc()
 	if old := r.sessions[req.SessionID]; old != nil && old != c {
 		// A client that comes back over a new connection has given up the old one.
 		old.closeAfter("its client reconnected")
@@ -57,13 +61,17 @@ func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
 	} else {
 		body = jute.AppendInt(jute.AppendBuffer(body, passwd), c.timeout)
 	}
-	r.outbox.add(&tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: body})
+	c.attach = tree.AppendRecord(nil, &tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: body})
+	r.outbox.addRecords(c.attach)
 	r.kick()
 }
 
 // attached answers a connect request whose entry has been applied; mu is held
 // alone. It is also how every server learns that a session is alive.
 func (r *replica) attached(res *tree.Result) {
+	if res.Outcome != tree.Applied {
+		return // it was sent twice
+	}
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
 		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
@@ -88,10 +96,17 @@ func (r *replica) attached(res *tree.Result) {
 		why = "its session is over or the password is wrong"
 	}
 	c.mu.Lock()
+	c.attach = nil
 	var start int
 	c.out, start = jute.BeginFrame(c.out)
 	c.out = jute.EndFrame(reply.Append(c.out), start)
-	c.stats.sent.Add(1)
+	r.stats.sent.Add(1)
+	if res.Op == jute.OpCreateSession {
+		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
+		r.meters.did(res.Op, 1)
+	} else {
+		c.stats.sent.Add(1)
+	}
 	if why != "" {
 		c.closeLocked(why)
 	}
@@ -109,6 +124,9 @@ func (r *replica) ended(res *tree.Result, now int64) {
 		return
 	}
 	r.expiry.forget(res.Session)
+	if res.Op == tree.OpExpire {
+		r.meters.sessionsExpired.Inc()
+	}
 	c := r.sessions[res.Session]
 	if c == nil {
 		return

@@ -59,6 +59,12 @@ func (e *expiry) touch(session, now int64) {
 // forget ends the watch over a session.
 func (e *expiry) forget(session int64) { delete(e.sessions, session) }
 
+// reset forgets every session.
+func (e *expiry) reset() {
+	clear(e.sessions)
+	clear(e.buckets)
+}
+
 // bucketOf returns the bucket in which l is to be looked at: the one after its
 // deadline's.
 func (e *expiry) bucketOf(l *lifetime) int64 {

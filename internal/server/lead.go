@@ -15,12 +15,16 @@ import (
 // stalled: it then can't tell a silent client from one it didn't listen to.
 const stallMs = 1000
 
-// Lead tells the replica who leads.
+// Lead tells the replica who leads. With a new leader everything unapplied is
+// sent again; a server that begins to lead gives every session its full timeout.
 func (r *replica) Lead(l quorum.Leadership) {
+	if l.Leader != 0 && !r.alone {
+		r.Resend()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
-		now := r.now() / 1e6
 		r.tree.Sessions(func(s tree.Session) bool {
 			r.expiry.heard(s.ID, s.Timeout, now)
 			return true
@@ -28,7 +32,27 @@ func (r *replica) Lead(l quorum.Leadership) {
 		r.expiry.refresh(now)
 		r.proposeSettings()
 	}
+	if l.Leader == 0 && r.leader.Leader != 0 {
+		r.leaderlessSince = now
+	}
+	r.led(l, now)
 	r.leader = l
+	r.cutOff = r.cutOff && l.Leader == 0
+}
+
+// checkQuorum closes every client's connection once there has been no leader
+// for patience (ms): what they read gets old, and another server may do better.
+func (r *replica) checkQuorum(now, patience int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leader.Leader != 0 || r.cutOff || now-r.leaderlessSince < patience {
+		return
+	}
+	r.cutOff = true
+	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients))
+	for _, c := range r.clientsByID() {
+		c.closeAfter("this server is cut off from a quorum")
+	}
 }
 
 // proposeSettings puts this server's settings in the log if the tree has others.

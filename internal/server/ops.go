@@ -26,8 +26,9 @@ type op struct {
 func (o *op) isWrite() bool { return o.kind == kindWrite }
 
 var (
-	opRefused      = op{code: jute.OpError, kind: kindRefused, short: "NA"}
-	opCloseSession = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS"}
+	opRefused       = op{code: jute.OpError, kind: kindRefused, short: "NA"}
+	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS"} // done by connecting
+	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS"}
 )
 
 // lookup returns the row of code; codes that clients may not send give

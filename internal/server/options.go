@@ -5,9 +5,13 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
+
+// A Member is one server of the ensemble, as its configuration names it.
+type Member = quorum.Member
 
 // Options are a Server's settings, read once by the caller. The comments name
 // the key of zoo.cfg or the system property.
@@ -17,6 +21,15 @@ type Options struct {
 	LogDir  string   // dataLogDir
 	Listen  []string // client addresses, "host:port"; port 0 lets the kernel choose
 	Backlog int      // clientPortListenBacklog, as Apache prints it
+
+	// Members is the ensemble (server.N), this server included; empty for a
+	// server alone.
+	Members []Member
+	// PeerListen is where this server listens for its peers.
+	PeerListen string
+	// Patience is how long clients keep their connection to a server that has no
+	// leader: their reads are answered, their writes wait.
+	Patience time.Duration
 
 	Tick              time.Duration // tickTime
 	SessionTimeoutMin time.Duration // minSessionTimeout
@@ -59,6 +72,7 @@ const (
 	snapCountDefault          = 100_000
 	snapBytesDefault          = 4 << 30
 	snapshotsKeptDefault      = 3
+	patienceTicks             = 5
 	reapIntervalDefault       = time.Minute
 	reapPerMinuteDefault      = 10_000
 )
@@ -84,6 +98,7 @@ func (o Options) withDefaults() Options {
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
 	def(&o.WriteTimeout, writeTimeoutDefault)
 	def(&o.ReapInterval, reapIntervalDefault)
+	def(&o.Patience, patienceTicks*o.Tick)
 	num(&o.MaxFrame, jute.MaxBufferDefault)
 	num(&o.MaxOutstanding, outstandingDefault)
 	num(&o.SnapCount, snapCountDefault)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -17,34 +18,68 @@ const (
 	bufferBytesStart = 4 << 10
 )
 
-// outbox holds the stamped requests of this server's clients that are not yet
-// proposed, encoded and in order, as the batches they will be.
+// A log entry begins with the index of an earlier entry and the digest of the
+// leader's state after that one (D16), before the tree's batch.
+//
+//	entry := long index | long digest | batch
+const digestSize = 16
+
+// outbox holds stamped requests, encoded and in order, as the log entries they
+// will be: those of this server's clients and, on a leader, those that
+// followers forward.
 type outbox struct {
 	waiting atomic.Bool // something can be taken
 
 	mu    sync.Mutex
-	full  [][]byte // batches that got no further requests
-	cur   []byte   // the batch being filled, with room for its header in front
-	lastN int      // size of the batch taken last
+	full  [][]byte // entries that get no further requests
+	cur   []byte   // the entry being filled, with room for what precedes the requests
+	lastN int      // size of the entry taken last
+}
+
+// headSize is what precedes the requests of an entry.
+var headSize = len(appendHead(nil, 0, 0, 0))
+
+func appendHead(b []byte, time int64, index, digest uint64) []byte {
+	b = binary.BigEndian.AppendUint64(b, index)
+	b = binary.BigEndian.AppendUint64(b, digest)
+	return tree.AppendBatchHeader(b, time)
 }
 
 // add appends one request, which it copies.
 func (o *outbox) add(req *tree.Request) {
 	o.mu.Lock()
+	o.cur = tree.AppendRecord(o.room(), req)
+	o.seal()
+	o.mu.Unlock()
+}
+
+// addRecords appends requests that are records already, and copies them.
+func (o *outbox) addRecords(records []byte) {
+	o.mu.Lock()
+	o.cur = append(o.room(), records...)
+	o.seal()
+	o.mu.Unlock()
+}
+
+// room returns the entry being filled.
+func (o *outbox) room() []byte {
 	if o.cur == nil {
-		o.cur = tree.AppendBatchHeader(make([]byte, 0, max(bufferBytesStart, o.lastN+o.lastN/4)), 0)
+		return appendHead(make([]byte, 0, max(bufferBytesStart, o.lastN+o.lastN/4)), 0, 0, 0)
 	}
-	o.cur = tree.AppendRecord(o.cur, req)
+	return o.cur
+}
+
+func (o *outbox) seal() {
 	if len(o.cur) >= batchBytesAim {
 		o.full = append(o.full, o.cur)
 		o.cur = nil
 	}
-	o.mu.Unlock()
 	o.waiting.Store(true)
 }
 
-// take removes the oldest batch and stamps it with time (ms), or returns nil.
-func (o *outbox) take(time int64) []byte {
+// take removes the oldest entry, whose head is still to be written, or returns
+// nil.
+func (o *outbox) take() []byte {
 	if !o.waiting.Load() {
 		return nil
 	}
@@ -59,9 +94,14 @@ func (o *outbox) take(time int64) []byte {
 	if len(o.full) == 0 && o.cur == nil {
 		o.waiting.Store(false)
 	}
-	if b != nil {
-		o.lastN = len(b)
-		tree.AppendBatchHeader(b[:0], time)
-	}
+	o.lastN = len(b)
 	return b
+}
+
+// clear drops everything.
+func (o *outbox) clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.full, o.cur = nil, nil
+	o.waiting.Store(false)
 }

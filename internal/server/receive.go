@@ -23,6 +23,7 @@ type turn struct {
 	held  bool
 	count int64
 	last  request // answered last
+	tally tally
 }
 
 // receive takes what arrived on an attached connection and returns how many
@@ -30,7 +31,10 @@ type turn struct {
 // block while the connection has too much unanswered.
 func (r *replica) receive(c *client, in []byte, now int64) (used int, err error) {
 	t := turn{r: r, c: c, now: now}
-	defer t.release()
+	defer func() {
+		t.release()
+		r.meters.bytesReceived.Add(int64(used))
+	}()
 	c.lastHeard.Store(now / 1e6)
 	for {
 		rest := in[used:]
@@ -39,6 +43,7 @@ func (r *replica) receive(c *client, in []byte, now int64) (used int, err error)
 		}
 		n := int(int32(binary.BigEndian.Uint32(rest)))
 		if n < 0 || n > r.limits.frameMax {
+			r.meters.largeRejected.Inc()
 			return used, &jute.FrameSizeError{Size: n, Max: r.limits.frameMax}
 		}
 		if len(rest)-4 < n {
@@ -69,7 +74,9 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 		return errClosing
 	}
 	if !op.isWrite() && op.kind != kindSync && t.hold() {
+		start := len(t.c.out)
 		t.c.out = t.r.answer(t.c, t.c.out, op, xid, body)
+		t.tally.add(t.r.meters, t.c, op.code, body, t.c.out[start:])
 		t.count++
 		t.last = request{xid: xid, op: op, at: t.now}
 		return nil
@@ -102,6 +109,7 @@ func (t *turn) release() {
 	}
 	t.held = false
 	zxid := t.r.tree.LastZxid()
+	t.tally.flush(t.r.meters, t.c)
 	t.c.mu.Unlock()
 	t.r.mu.RUnlock()
 	if t.count > 0 {
@@ -131,8 +139,14 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		c.seq++
 		req.seq = c.seq
 		stamped := tree.Request{Op: op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: xid, Identities: c.identities(), Body: body}
-		c.expect(req)
-		r.outbox.add(&stamped)
+		if r.alone {
+			c.expect(req)
+			r.outbox.add(&stamped)
+		} else {
+			req.body = tree.AppendRecord(nil, &stamped)
+			c.expect(req)
+			r.outbox.addRecords(req.body)
+		}
 		r.kick()
 	case kindSync:
 		req.body = append([]byte(nil), body...)

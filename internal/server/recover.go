@@ -9,15 +9,23 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// newClusterID draws the id of a new cluster, never 0.
-func newClusterID() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return max(binary.BigEndian.Uint64(b[:]), 1)
+// newClusterID returns the id of a new cluster, never 0: drawn at random for a
+// server alone, and for an ensemble derived from its configuration, since all
+// its servers must come to the same one without having met.
+func newClusterID(members []quorum.Member) uint64 {
+	h := sha256.New()
+	if len(members) == 0 {
+		io.CopyN(h, rand.Reader, 32) // never fails (crypto/rand)
+	}
+	for _, m := range members {
+		fmt.Fprintf(h, "%d %v %t\n", m.ID, m.Addrs, m.Observer)
+	}
+	return max(binary.BigEndian.Uint64(h.Sum(nil)), 1)
 }
 
 // treeKey derives the key of the tree's hashes from the cluster's id, so that
@@ -29,8 +37,7 @@ func treeKey(cluster uint64) [16]byte {
 
 // loadTree returns the tree of the newest snapshot, or a new one, and where in
 // the log it stands.
-func loadTree(dir *storage.Dir, cluster uint64) (*tree.Tree, storage.Meta, error) {
-	opt := tree.Options{Key: treeKey(cluster)}
+func loadTree(dir *storage.Dir, opt tree.Options) (*tree.Tree, storage.Meta, error) {
 	meta, ok := dir.NewestSnapshot()
 	if !ok {
 		return tree.New(opt), storage.Meta{}, nil
@@ -43,14 +50,20 @@ func loadTree(dir *storage.Dir, cluster uint64) (*tree.Tree, storage.Meta, error
 		return nil, meta, err
 	}
 	defer snap.Close()
+	t, err := restoreTree(meta, snap, opt)
+	return t, meta, err
+}
+
+// restoreTree returns the tree in a snapshot.
+func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
 	t, err := restore(snap, opt)
 	if err != nil {
-		return nil, meta, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
+		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
 	}
 	if t.Digest() != meta.Digest || t.LastIndex() != meta.Index {
-		return nil, meta, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
+		return nil, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
 	}
-	return t, meta, nil
+	return t, nil
 }
 
 // restore feeds a snapshot's chunks, decompressed ahead on all processors, to

@@ -27,10 +27,13 @@ type replica struct {
 	kick   func() // tells the quorum that the outbox or syncs wait
 
 	settings    tree.Settings // this server's, for when it leads
+	treeOptions tree.Options
+	alone       bool // no ensemble: nothing is ever sent again
 	outbox      outbox
 	syncs       syncs
 	outstanding atomic.Int64 // requests without an answer, over all clients
 	stats       serverStats
+	meters      *meters
 
 	mu       sync.RWMutex
 	tree     *tree.Tree
@@ -41,9 +44,16 @@ type replica struct {
 	event    []byte            // encoded notification
 	expiry   expiry
 	leader   quorum.Leadership
-	serving  bool // something of the current term is applied, so nothing acknowledged is missing
+	serving  bool // something of a leader's term was applied, so no old state is shown
+	cutOff   bool // no leader for too long: clients are refused
 
-	snapshots snapshotRule // owned by the quorum's loop
+	leaderlessSince int64 // now (ms)
+
+	// Owned by the quorum's loop.
+	snapshots snapshotRule
+	digests   digests
+	writes    namespaceRun // guarded by mu
+	progress  progress     // guarded by mu
 
 	watchMu sync.Mutex
 	watches *watch.Table
@@ -55,9 +65,6 @@ type limits struct {
 	frameMax               int   // jute.maxbuffer
 	outstandingMax         int64 // globalOutstandingLimit
 }
-
-// Batch returns the next batch to propose, or nil. Only the leader asks.
-func (r *replica) Batch() []byte { return r.outbox.take(r.wall()) }
 
 // overloaded reports whether clients with unanswered requests should wait.
 func (r *replica) overloaded() bool { return r.outstanding.Load() > r.limits.outstandingMax }
@@ -74,8 +81,10 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 			r.mu.Unlock()
 			return fmt.Errorf("apply log entry %d of term %d: %w: rebuild this server from its peers or a backup", e.Index, e.Term, err)
 		}
+		r.countEntry(e, now)
 		r.serving = r.serving || e.Term == r.leader.Term
 	}
+	r.writes.flush()
 	touched := r.touched
 	for _, c := range touched {
 		c.touched = false
@@ -84,13 +93,6 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 	r.flush(touched)
 	r.mu.Unlock()
 	return nil
-}
-
-func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
-	if len(e.Data) == 0 {
-		return r.tree.NewTerm(e.Term, e.Index)
-	}
-	return r.tree.Apply(e.Term, e.Index, e.Data, visit)
 }
 
 // flush wakes the connections that got output.
@@ -115,7 +117,10 @@ func (r *replica) touch(c *client) {
 // applied does what one evaluated request means here; mu is held alone.
 func (r *replica) applied(res *tree.Result, now int64) {
 	r.snapshots.since++
+	r.progress.requests++
+	r.progress.noteDigest(res.Zxid, r.tree)
 	for i := range res.Events {
+		r.changed(&res.Events[i], res)
 		r.fire(&res.Events[i], res.Zxid)
 	}
 	switch res.Op {
@@ -160,6 +165,8 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 	if res.Err == jute.OK {
 		out = res.AppendReply(out)
 	}
+	r.meters.replied(len(out) - len(c.out) - frameLengthSize)
+	r.meters.did(req.op.code, 1)
 	c.out = jute.EndFrame(out, start)
 	r.finish(c, req, res.Zxid, now)
 	r.drain(c, now)
@@ -178,12 +185,16 @@ func (r *replica) finish(c *client, req *request, zxid, now int64) {
 // drain answers what can be answered at the head of c's queue: reads, syncs that
 // are ready. c.mu is held, and r.mu at least shared.
 func (r *replica) drain(c *client, now int64) {
+	var t tally
+	defer func() { t.flush(r.meters, c) }()
 	for c.unanswered.len() > 0 && !c.closing {
 		req := c.unanswered.front()
 		if req.op.isWrite() || req.op.code == jute.OpSync && !req.ready {
 			return
 		}
+		start := len(c.out)
 		c.out = r.answer(c, c.out, req.op, req.xid, req.body)
+		t.add(r.meters, c, req.op.code, req.body, c.out[start:])
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
 }
@@ -197,6 +208,8 @@ func (r *replica) fire(ev *tree.Event, zxid int64) {
 	if len(r.scratch) == 0 {
 		return
 	}
+	r.meters.told(ev.Type, len(r.scratch))
+	told := 0
 	r.event = appendNotification(r.event[:0], zxid, ev.Type, ev.Path)
 	for _, id := range r.scratch {
 		c := r.clients[id]
@@ -207,10 +220,13 @@ func (r *replica) fire(ev *tree.Event, zxid int64) {
 		if !c.closed && !c.closing {
 			c.out = append(c.out, r.event...)
 			c.stats.sent.Add(1)
+			told++
 			r.touch(c)
 		}
 		c.mu.Unlock()
 	}
+	r.stats.sent.Add(int64(told))
+	r.meters.watchBytes.Add(int64(told * (len(r.event) - frameLengthSize)))
 }
 
 // appendNotification appends a whole notification frame.

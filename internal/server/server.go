@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -36,9 +38,12 @@ type Server struct {
 	fatal   chan error
 
 	closing chan struct{}
-	once    sync.Once
-	closed  error
-	wg      sync.WaitGroup
+	meters  *meters
+	trace   atomic.Int64 // mask of gtmk and stmk
+
+	once   sync.Once
+	closed error
+	wg     sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -55,6 +60,8 @@ func Open(opt Options) (*Server, error) {
 		conns: map[net.Conn]string{}, perHost: map[string]int{}, ids: newIDSource(opt.ID, time.Now()),
 		words: whitelist(opt.FourLetterWords),
 	}
+	s.meters = newMeters(s.gauges())
+	s.trace.Store(traceMaskDefault)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, err
@@ -77,35 +84,44 @@ func Open(opt Options) (*Server, error) {
 func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		cluster, err = newClusterID(), nil
+		cluster, err = newClusterID(opt.Members), nil
 	}
 	if err != nil {
 		return fmt.Errorf("read which cluster the data directory %s belongs to: %w", opt.DataDir, err)
 	}
-	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster})
+	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, OnSync: s.synced})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
 	}
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
-	t, meta, err := loadTree(dir, cluster)
+	began := s.now()
+	treeOptions := tree.Options{Key: treeKey(cluster)}
+	t, meta, err := loadTree(dir, treeOptions)
 	if err != nil {
 		dir.Close()
 		return err
 	}
+	s.meters.startSnapshot.Observe((s.now() - began) / 1e6)
 	s.replica = &replica{
+		meters: s.meters, progress: progress{began: s.now(), replaying: true},
 		limits: limits{
 			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
 			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
 		},
-		auth: registry, log: opt.Log, settings: opt.Settings,
+		auth: registry, log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) <= 1,
 		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
 		now:       s.now, wall: func() int64 { return time.Now().UnixMilli() }, secret: newPasswd, kick: func() { s.peer.Kick() },
 		expiry: newExpiry(opt.Tick.Milliseconds(), s.now()/1e6),
 		tree:   t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
 	}
+	members, listener, err := listenForPeers(opt)
+	if err != nil {
+		dir.Close()
+		return err
+	}
 	s.peer, err = quorum.Open(quorum.Options{
-		ID: opt.ID, Dir: dir, State: s.replica, Applied: meta.Index, Members: []uint64{opt.ID},
+		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: meta.Index, Members: members, Listener: listener,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {
@@ -114,8 +130,22 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	return err
 }
 
+// listenForPeers returns the members of the group, and the listener of this
+// server's peer port if there are others.
+func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
+	if len(opt.Members) == 0 {
+		return []quorum.Member{{ID: opt.ID}}, nil, nil
+	}
+	l, err := net.Listen("tcp", opt.PeerListen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)", opt.PeerListen, err, opt.ID)
+	}
+	return opt.Members, l, nil
+}
+
 // fail ends the server because its log can't be written any more.
 func (s *Server) fail(err error) {
+	s.meters.unrecoverable.Inc()
 	s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
 	select {
 	case s.fatal <- err:
@@ -157,12 +187,14 @@ func (s *Server) Close() error {
 		for _, l := range s.listeners {
 			l.Close()
 		}
+		s.mu.Unlock()
+		s.peer.Close()
+		s.mu.Lock()
 		for nc := range s.conns {
 			nc.Close()
 		}
 		s.mu.Unlock()
 		s.wg.Wait()
-		s.peer.Close()
 		s.closed = s.dir.Close()
 	})
 	return s.closed
@@ -200,7 +232,7 @@ func (s *Server) accept(l net.Listener) {
 		}
 		if why := s.admit(nc); why != "" {
 			s.log.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
-			s.replica.stats.rejected.Add(1)
+			s.replica.meters.connectionRejected.Inc()
 			nc.Close()
 			continue
 		}
@@ -240,7 +272,10 @@ func (s *Server) admit(nc net.Conn) string {
 func (s *Server) forget(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host := s.conns[nc]
+	host, ok := s.conns[nc]
+	if !ok {
+		return
+	}
 	delete(s.conns, nc)
 	if s.perHost[host]--; s.perHost[host] == 0 {
 		delete(s.perHost, host)
@@ -260,6 +295,7 @@ func (s *Server) timers() {
 		case <-tick.C:
 			now := s.now() / 1e6
 			s.replica.expire(now, last)
+			s.replica.checkQuorum(now, s.opt.Patience.Milliseconds())
 			last = now
 		}
 	}

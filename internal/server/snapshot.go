@@ -15,6 +15,7 @@ type snapshotRule struct {
 	bytes int64 // log bytes that force one
 	last  int64 // bytes of the last one
 	since int64 // changes since then
+	began int64 // now (ns) when the one under way began
 }
 
 // SnapshotDue asks for a snapshot once snapCount changes were applied, but not
@@ -29,7 +30,7 @@ func (r *replica) SnapshotDue(logBytes int64) bool {
 func (r *replica) Snapshot() quorum.Image {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.snapshots.since = 0
+	r.snapshots.since, r.snapshots.began = 0, r.now()
 	return &image{
 		r: r, img: r.tree.BeginSnapshot(),
 		meta: storage.Meta{
@@ -40,7 +41,10 @@ func (r *replica) Snapshot() quorum.Image {
 }
 
 // SnapshotDone remembers the size of the last snapshot.
-func (r *replica) SnapshotDone(_ storage.Meta, bytes int64) { r.snapshots.last = bytes }
+func (r *replica) SnapshotDone(_ storage.Meta, bytes int64) {
+	r.snapshots.last = bytes
+	r.meters.snapshot.Observe((r.now() - r.snapshots.began) / 1e6)
+}
 
 // image reads the tree's image chunk by chunk, letting writes in between.
 type image struct {

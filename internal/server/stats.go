@@ -15,6 +15,7 @@ type clientStats struct {
 	lastZxid       atomic.Int64
 	lastReply      atomic.Int64 // now (ms)
 	latency        latencies
+	reads          namespaceRun // guarded by client.mu
 }
 
 const noOp jute.Op = math.MinInt32 // "nothing answered yet"
@@ -24,7 +25,8 @@ func (s *clientStats) reset() {
 	s.sent.Store(0)
 	s.lastOp.Store(int32(noOp))
 	s.lastXid.Store(-1)
-	s.lastZxid.Store(0)
+	s.lastReply.Store(0)
+	s.lastZxid.Store(-1)
 	s.latency.reset()
 }
 
@@ -73,16 +75,23 @@ func (r *replica) answered(c *client, req *request, zxid, now int64) {
 	ms := (now - req.at) / 1e6
 	c.stats.sent.Add(1)
 	c.stats.lastOp.Store(int32(req.op.code))
-	c.stats.lastXid.Store(req.xid)
+	if req.xid >= 0 { // a ping or the like is not what the client did last
+		c.stats.lastXid.Store(req.xid)
+	}
 	c.stats.lastZxid.Store(zxid)
 	c.stats.lastReply.Store(now / 1e6)
 	c.stats.latency.observe(ms, 1)
 	r.stats.latency.observe(ms, 1)
+	if req.op.isWrite() {
+		r.meters.updateLatency.Observe(ms)
+	} else {
+		r.meters.readLatency.Observe(ms)
+	}
 }
 
 // serverStats is what `srvr` and `mntr` tell of the whole server.
 type serverStats struct {
-	received, sent       atomic.Int64
-	rejected, authFailed atomic.Int64 // connections
-	latency              latencies
+	received, sent atomic.Int64
+	authFailed     atomic.Int64 // connections
+	latency        latencies
 }

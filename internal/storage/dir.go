@@ -122,7 +122,12 @@ func Open(o Options) (*Dir, error) {
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
-	if err := d.recover(); err != nil {
+	err = d.recover()
+	if damage := (*DamageError)(nil); errors.As(err, &damage) {
+		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
+			"or empty it and let this server join the ensemble again under a new id", o.Dir, err)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	return d, nil

@@ -15,8 +15,7 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%s is damaged at offset %d: %s. Nothing was changed. Restore this directory from a copy, or empty it "+
-		"and let this server join the ensemble again under a new id", e.File, e.Offset, e.Reason)
+	return fmt.Sprintf("%s is damaged at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
 // FatalError is the first failed write, sync or rename of the log. What is on the disk

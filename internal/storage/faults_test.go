@@ -92,7 +92,7 @@ func countCalls(t *testing.T, seed uint64, steps int) []Call {
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{}
-	for seed := uint64(1); seed <= 12; seed++ {
+	for seed := uint64(1); seed <= 5; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for n, c := range countCalls(t, seed, 40) {
 			kinds[c.Op]++
@@ -153,7 +153,7 @@ func failCall(seed uint64, n int, fault error, rng *rand.Rand) string {
 func TestKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	killed := errors.New("killed")
-	for seed := uint64(20); seed < 36; seed++ {
+	for seed := uint64(20); seed < 26; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		for n, c := range countCalls(t, seed, 40) {
 			fs := NewMemFS()

@@ -33,17 +33,19 @@ func (d *Dir) Install(w *SnapshotWriter, hs *raftpb.HardState) error {
 	if err := l.Err(); err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	if w.meta.Index <= max(l.snapshot.Index, l.base.index) {
-		return errors.Join(fmt.Errorf("install snapshot at index %d: this server has one at %d", w.meta.Index, l.snapshot.Index), w.Abort())
+	if have := max(l.snapshot.Index, l.base.index, l.hard.commit); w.meta.Index <= have {
+		return errors.Join(fmt.Errorf("install snapshot at index %d: this server has all up to %d", w.meta.Index, have), w.Abort())
 	}
 	hard := l.hard
 	if hs != nil {
 		hard = hardState{hs.GetTerm(), hs.GetVote(), hs.GetCommit()}
 	}
-	hard.commit = max(hard.commit, w.meta.Index)
-	if hard.term < l.hard.term || hard.commit > w.meta.Index {
-		panic(fmt.Sprintf("storage: install at index %d: HardState %+v after %+v", w.meta.Index, hard, l.hard))
+	if hard.term < l.hard.term {
+		panic(fmt.Sprintf("storage: log invariant 3: install with HardState term %d after %d", hard.term, l.hard.term))
 	}
+	// Raft may hand over entries after the snapshot, committed already, in one go with it. Their Append comes next and
+	// brings the commit index; until then the log ends at the snapshot.
+	hard.commit = w.meta.Index
 	spare, err := l.spares.take(l.nextSize(), l.firstSize())
 	if errors.Is(err, syscall.ENOSPC) {
 		return errors.Join(fmt.Errorf("install snapshot at index %d: %w", w.meta.Index, err), w.Abort())
@@ -69,23 +71,34 @@ func (d *Dir) install(w *SnapshotWriter, spare string, hard hardState) error {
 	}
 	d.addSnapshot(w.meta)
 	l.files.Lock()
-	defer l.files.Unlock()
 	l.mu.Lock()
 	void := l.segments
 	l.segments, l.base, l.places, l.hard = nil, at, nil, hard
 	l.tail.cut(0)
 	l.mu.Unlock()
 	l.activate(s, chain)
+	err = closeAll(void)
+	l.files.Unlock()
+	if err != nil {
+		return err
+	}
 	return l.retire(void)
 }
 
-// retire closes segments that are no longer part of the log and gives their files up, the oldest first, each
-// durably before the next: what a crash leaves has no gap. The caller holds files.
-func (l *Log) retire(void []*segment) error {
+// closeAll closes segments that are no longer part of the log. The caller holds files.
+func closeAll(void []*segment) error {
 	for _, s := range void {
 		if err := s.file.Close(); err != nil {
 			return &FatalError{"close", s.path, err}
 		}
+	}
+	return nil
+}
+
+// retire gives up the files of closed segments, the oldest first, each durably before the next: what a crash
+// leaves has no gap.
+func (l *Log) retire(void []*segment) error {
+	for _, s := range void {
 		if err := l.spares.retire(s.path, int64(s.size), l.target); err != nil {
 			return err
 		}

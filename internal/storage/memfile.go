@@ -11,6 +11,7 @@ import (
 // memInode is one file of a MemFS: what reads see, what the disk holds, and the
 // sectors in which the one may be ahead of the other.
 type memInode struct {
+	name  string // the last one it had
 	cache []byte
 	disk  []byte
 	dirty map[int64]bool // by sector number
@@ -110,18 +111,17 @@ func resized(b []byte, size int) []byte {
 
 type memFile struct {
 	fs    *MemFS
-	name  string
 	inode *memInode
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
-	if err := f.fs.call(Call{Op: "read", Name: f.name, Off: off, Bytes: int64(len(p))}); err != nil {
+	if err := f.fs.call(Call{Op: "read", Name: f.inode.name, Off: off, Bytes: int64(len(p))}); err != nil {
 		return 0, err
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if off < 0 {
-		return 0, &fs.PathError{Op: "read", Path: f.name, Err: fs.ErrInvalid}
+		return 0, &fs.PathError{Op: "read", Path: f.inode.name, Err: fs.ErrInvalid}
 	}
 	if off >= int64(len(f.inode.cache)) {
 		return 0, io.EOF
@@ -134,7 +134,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
-	err := f.fs.call(Call{Op: "write", Name: f.name, Off: off, Bytes: int64(len(p))})
+	err := f.fs.call(Call{Op: "write", Name: f.inode.name, Off: off, Bytes: int64(len(p))})
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err != nil {
@@ -146,14 +146,14 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 		return n, err
 	}
 	if err := f.fs.reserveLocked(off + int64(len(p)) - int64(len(f.inode.cache))); err != nil {
-		return 0, &fs.PathError{Op: "write", Path: f.name, Err: err}
+		return 0, &fs.PathError{Op: "write", Path: f.inode.name, Err: err}
 	}
 	f.inode.write(p, off)
 	return len(p), nil
 }
 
 func (f *memFile) Truncate(size int64) error {
-	if err := f.fs.call(Call{Op: "truncate", Name: f.name, Bytes: size}); err != nil {
+	if err := f.fs.call(Call{Op: "truncate", Name: f.inode.name, Bytes: size}); err != nil {
 		return err
 	}
 	f.fs.mu.Lock()
@@ -163,20 +163,20 @@ func (f *memFile) Truncate(size int64) error {
 }
 
 func (f *memFile) Allocate(size int64) error {
-	if err := f.fs.call(Call{Op: "allocate", Name: f.name, Bytes: size}); err != nil {
+	if err := f.fs.call(Call{Op: "allocate", Name: f.inode.name, Bytes: size}); err != nil {
 		return err
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err := f.fs.reserveLocked(size - int64(len(f.inode.cache))); err != nil {
-		return &fs.PathError{Op: "fallocate", Path: f.name, Err: err}
+		return &fs.PathError{Op: "fallocate", Path: f.inode.name, Err: err}
 	}
 	f.inode.resize(max(size, int64(len(f.inode.cache))))
 	return nil
 }
 
 func (f *memFile) Fdatasync() error {
-	err := f.fs.call(Call{Op: "fdatasync", Name: f.name})
+	err := f.fs.call(Call{Op: "fdatasync", Name: f.inode.name})
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	switch {

@@ -101,7 +101,7 @@ func (m *MemFS) OpenFile(name string) (File, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &memFile{fs: m, name: name, inode: inode}, nil
+	return &memFile{fs: m, inode: inode}, nil
 }
 
 // OpenRead opens an existing file; here it may be written too.
@@ -121,11 +121,11 @@ func (m *MemFS) Create(name string) (File, error) {
 	if ok {
 		inode.resize(0)
 	} else {
-		inode = &memInode{dirty: map[int64]bool{}}
+		inode = &memInode{name: name, dirty: map[int64]bool{}}
 		m.names[name] = inode
 		m.pending = append(m.pending, nameChange{dir: path.Dir(name), name: name, target: inode})
 	}
-	return &memFile{fs: m, name: name, inode: inode}, nil
+	return &memFile{fs: m, inode: inode}, nil
 }
 
 // Rename moves a file; a power cut leaves it under the old name or under the new one.
@@ -140,6 +140,7 @@ func (m *MemFS) Rename(from, to string) error {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
 	}
 	delete(m.names, from)
+	inode.name = to
 	m.names[to] = inode
 	m.pending = append(m.pending, nameChange{dir: path.Dir(to), gone: from, name: to, target: inode})
 	return nil
@@ -288,7 +289,7 @@ func (m *MemFS) cloneLocked(names map[string]*memInode, content func(*memInode) 
 		inode := names[name]
 		if copies[inode] == nil {
 			b := content(inode)
-			copies[inode] = &memInode{cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
+			copies[inode] = &memInode{name: name, cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
 		}
 		c.names[name] = copies[inode]
 		c.durable[name] = copies[inode]
@@ -333,7 +334,7 @@ func (m *MemFS) Damage(name string, change func([]byte) []byte) {
 		delete(m.durable, name)
 		return
 	}
-	inode := &memInode{cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
+	inode := &memInode{name: name, cache: b, disk: slices.Clone(b), dirty: map[int64]bool{}}
 	m.names[name], m.durable[name] = inode, inode
 }
 

@@ -13,7 +13,7 @@ import (
 
 const testCluster = 0x2001d
 
-// chachaReader gives salts from a seed, so that a run can be repeated.
+// saltSource gives salts from a seed, so that a run can be repeated.
 type saltSource struct{ rng *rand.Rand }
 
 func (s saltSource) Read(p []byte) (int, error) {

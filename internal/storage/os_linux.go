@@ -7,8 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// uninterrupted repeats a call that a signal cut short: the runtime's own signals do that on some file systems. It is
+// no retry of a failed sync: an interrupted one has not reported anything yet.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
 func (f osFile) Fdatasync() error {
-	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+	if err := uninterrupted(func() error { return unix.Fdatasync(int(f.Fd())) }); err != nil {
 		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 	}
 	return nil
@@ -16,7 +26,7 @@ func (f osFile) Fdatasync() error {
 
 // Allocate falls back to setting the length where the file system knows no fallocate.
 func (f osFile) Allocate(size int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	err := uninterrupted(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		have, err := f.Size()
 		if err != nil || have >= size {

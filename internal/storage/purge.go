@@ -109,6 +109,10 @@ func (l *Log) purge(index uint64) (int, error) {
 	}
 	l.mu.Unlock()
 	l.write.Unlock()
-	defer l.files.Unlock()
+	err := closeAll(void)
+	l.files.Unlock() // the syncs that follow take their time; readers need not wait for them
+	if err != nil {
+		return n, err
+	}
 	return n, l.retire(void)
 }

@@ -157,7 +157,7 @@ func (w *SnapshotWriter) finish() error {
 }
 
 // Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. On an error
-// the snapshot does not exist.
+// that is not a FatalError the snapshot does not exist, and the log goes on.
 func (w *SnapshotWriter) Commit() error {
 	d := w.dir
 	d.maintain.Lock()

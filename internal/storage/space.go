@@ -16,7 +16,7 @@ const (
 	spaceRefuseBytes   = 1 << 30
 )
 
-// SpaceLimits are the limits on the free space of the log's file system. Zero fields mean the default, negative ones none.
+// SpaceLimits are the limits on free space. Zero fields mean the default, negative ones none.
 type SpaceLimits struct {
 	WarnPercent   int   // below this share of free space, warn; 20
 	RefusePercent int   // below this share, or
@@ -109,33 +109,53 @@ func (s *space) release() bool {
 	return s.fs.Remove(filepath.Join(s.path, reserveName)) == nil
 }
 
-// SpaceState tells how much room there is. It is meant to be asked about once a second: as soon as the disk has room again it
-// takes back the reserve and says so.
+// SpaceState tells how much room there is, on the fuller disk if the log has one of its own. It is meant to be asked
+// about once a second: as soon as there is room again it takes back the reserve and says so.
 func (d *Dir) SpaceState() (SpaceState, error) {
-	s := &d.space
-	free, total, err := s.fs.Free(s.path)
+	var worst SpaceState
+	for i, dir := range d.dirs() {
+		state, err := d.space.of(dir)
+		if err != nil {
+			return SpaceState{}, err
+		}
+		if i == 0 || state.Level > worst.Level {
+			worst = state
+		}
+	}
+	if worst.Level == SpaceRefuse {
+		return worst, nil
+	}
+	if d.log.spares.full() {
+		worst.Level = SpaceRefuse // whatever statfs says, as with a quota; the next Append tries again
+	}
+	held, err := d.space.hold()
+	if !held {
+		worst.Level = SpaceRefuse
+	}
+	return worst, err
+}
+
+// of judges the free space of one directory's file system.
+func (s *space) of(dir string) (SpaceState, error) {
+	free, total, err := s.fs.Free(dir)
 	if err != nil {
-		return SpaceState{}, fmt.Errorf("free space of %s: %w", s.path, err)
+		return SpaceState{}, fmt.Errorf("free space of %s: %w", dir, err)
 	}
 	state := SpaceState{Free: free, Total: total}
 	percent := func(p int) uint64 { return total / 100 * uint64(max(p, 0)) }
 	switch {
 	case free < max(percent(s.limits.RefusePercent), uint64(max(s.limits.RefuseBytes, 0))):
 		state.Level = SpaceRefuse
-		return state, nil
 	case free < percent(s.limits.WarnPercent):
 		state.Level = SpaceWarn
 	}
-	if d.log.spares.full() {
-		state.Level = SpaceRefuse // whatever statfs says, as with a quota; the next Append tries again
-	}
+	return state, nil
+}
+
+// hold takes the reserve back if it was given up; it reports whether all that should be held is.
+func (s *space) hold() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.holdLocked(); err != nil {
-		return state, err
-	}
-	if !s.held && s.limits.ReserveBytes >= 0 {
-		state.Level = SpaceRefuse
-	}
-	return state, nil
+	err := s.holdLocked()
+	return s.held || s.limits.ReserveBytes < 0, err
 }

@@ -15,8 +15,10 @@ const (
 	// sparesMax bounds the purged segments that are kept to be written again: one to
 	// go on with, and one while a burst outruns the purge.
 	sparesMax = 2
-	// zeroStep is how much one write of zeros covers while a spare is made.
-	zeroStep = 1 << 20
+	// zeroStep is how much one write of zeros covers while a spare is made, and zeroSyncEvery how much one sync: a
+	// single sync of 64 MiB would hold up the log's own for as long as it takes.
+	zeroStep      = 1 << 20
+	zeroSyncEvery = 4 << 20
 )
 
 // spares keeps the files that become segments. What makes them worth keeping is that every
@@ -216,9 +218,12 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
 			return &FatalError{"write", name, err}
 		}
-	}
-	if err := f.Fdatasync(); err != nil {
-		return &FatalError{"fdatasync", name, err}
+		if done := off + int64(len(zeros)); done < size && done%zeroSyncEvery != 0 {
+			continue
+		}
+		if err := f.Fdatasync(); err != nil {
+			return &FatalError{"fdatasync", name, err}
+		}
 	}
 	return nil
 }

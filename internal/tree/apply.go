@@ -50,7 +50,6 @@ func (t *Tree) apply(q *Request, r *Result) error {
 	r.Zxid = t.position.zxid
 	switch q.Op {
 	case jute.OpCreateSession:
-		r.Zxid = t.nextZxid()
 		t.createSession(q, r)
 		return nil
 	case OpAttach:

@@ -44,15 +44,15 @@ func (t *Tree) Reapable(cursor uint32, scan int, now, neverUsed int64) (paths []
 	if t.totals.reapable == 0 {
 		return nil, 0
 	}
-	slot := max(cursor, rootSlot)
-	for ; slot <= t.nodes.used && scan > 0; slot++ {
+	at := t.nodes.from(max(cursor, rootSlot))
+	for ; at <= uint64(t.nodes.used) && scan > 0; at = t.nodes.next(at) {
 		scan--
-		if t.live(slot) && t.due(t.at(slot), now, neverUsed) {
+		if slot := uint32(at); t.live(slot) && t.due(t.at(slot), now, neverUsed) {
 			paths = append(paths, string(t.appendPath(nil, slot)))
 		}
 	}
-	if slot > t.nodes.used {
-		slot = 0
+	if at > uint64(t.nodes.used) {
+		at = 0
 	}
-	return paths, slot
+	return paths, uint32(at)
 }

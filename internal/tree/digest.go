@@ -58,12 +58,12 @@ func (t *Tree) stamp(sum uint64) uint64 {
 // RecomputeDigest computes the Digest from scratch, for tests and checks.
 func (t *Tree) RecomputeDigest() uint64 {
 	sum := t.settingsDigest()
-	for slot := uint32(rootSlot); slot <= t.nodes.used; slot++ {
+	for slot := range t.nodes.all {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))
 		}
 	}
-	for slot := uint32(1); slot <= t.sessions.slots.used; slot++ {
+	for slot := range t.sessions.slots.all {
 		if s := t.sessions.slots.at(slot); s.id != 0 {
 			fresh := *s
 			fresh.base = t.sessionBase(s)

@@ -11,7 +11,7 @@ func invariants(t *Tree) string {
 	sum := totals{digest: t.totals.digest}
 	aclRefs := map[uint32]int{aclOpen: 1, aclConfig: 1}
 	blocks, blockBytes := 0, 0
-	for slot := uint32(1); slot <= t.nodes.used; slot++ {
+	for slot := range t.nodes.all {
 		if !t.live(slot) {
 			continue
 		}

@@ -188,7 +188,7 @@ func (t *Tree) finish(d *jute.Decoder) error {
 	if err := t.finishACLs(); err != nil {
 		return err
 	}
-	for slot := uint32(rootSlot); slot <= t.nodes.used; slot++ {
+	for slot := range t.nodes.all {
 		if t.exists(slot) {
 			if err := t.link(slot); err != nil {
 				return err
@@ -293,9 +293,9 @@ func (t *Tree) link(slot uint32) error {
 // finishSessions finds the first znode of each session and proves that the lists
 // have no more to them than the way from first to last.
 func (t *Tree) finishSessions() error {
-	for slot := uint32(1); slot <= t.sessions.slots.used; slot++ {
-		s := t.sessions.slots.peek(slot)
-		if s == nil || s.id == 0 {
+	for slot := range t.sessions.slots.all {
+		s := t.sessions.slots.at(slot)
+		if s.id == 0 {
 			continue
 		}
 		count := uint32(0)
@@ -313,8 +313,8 @@ func (t *Tree) finishSessions() error {
 // finishNodes walks the tree from the root: it computes the hashes, fills the
 // table, and proves that every znode is reached.
 func (t *Tree) finishNodes() error {
-	for slot := uint32(rootSlot + 1); slot <= t.nodes.used; slot++ {
-		if n := t.nodes.peek(slot); n != nil && n.parent != 0 && n.prev == 0 {
+	for slot := range t.nodes.all {
+		if n := t.at(slot); n.parent != 0 && n.prev == 0 {
 			if t.at(n.parent).first != 0 {
 				return corrupt("the znode at slot %d has two first children", n.parent)
 			}

@@ -10,7 +10,7 @@ type Outcome uint8
 const (
 	Applied     Outcome = iota // evaluated; it may still have failed with Err
 	Ignored                    // an internal request that no longer holds
-	Duplicate                  // applied before: its sequence is below the next
+	Duplicate                  // applied before: its sequence is below the next, or its connection has the session
 	Gap                        // its sequence is beyond the next: send what is missing first
 	Moved                      // another connection owns the session
 	SessionGone                // there is no such session

@@ -54,7 +54,7 @@ func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeo
 // Sessions calls visit for each session in the order of ids, until it returns false.
 func (t *Tree) Sessions(visit func(Session) bool) {
 	ids := make([]int64, 0, len(t.sessions.index))
-	for id := range t.sessions.index {
+	for id := range t.sessions.index { // any order: sorted below
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
@@ -114,10 +114,16 @@ func (t *Tree) createSession(q *Request, r *Result) {
 	d.Reset(q.Body)
 	timeout, passwd := d.Int(), d.Buffer()
 	if d.Err() != nil || len(passwd) != jute.PasswdSize || timeout < 0 {
-		r.Err = jute.ErrMarshallingError
+		r.Zxid, r.Err = t.nextZxid(), jute.ErrMarshallingError
 		return
 	}
-	if _, taken := t.sessions.index[q.Session]; taken || !validSessionID(q.Session) {
+	at, taken := t.sessions.index[q.Session]
+	if taken && t.sessions.slots.at(at).cnx == q.Cnx {
+		r.Outcome = Duplicate // a server sends again what it had no answer to
+		return
+	}
+	r.Zxid = t.nextZxid()
+	if taken || !validSessionID(q.Session) {
 		r.Err = jute.ErrSystemError
 		return
 	}
@@ -145,6 +151,10 @@ func (t *Tree) attach(q *Request, r *Result) {
 	slot, ok := t.sessions.index[q.Session]
 	if !ok || subtle.ConstantTimeCompare(t.sessions.slots.at(slot).passwd[:], passwd) != 1 {
 		r.Err = jute.ErrSessionExpired
+		return
+	}
+	if t.sessions.slots.at(slot).cnx == q.Cnx {
+		r.Outcome = Duplicate
 		return
 	}
 	s := t.editSession(slot)

@@ -64,6 +64,37 @@ func (s *slab[T]) peek(slot uint32) *T {
 	return nil
 }
 
+// from returns slot, or the first slot after it whose chunk exists; beyond used
+// there is none. It is how loops over all slots avoid the emptiness that a
+// corrupt snapshot, or a tree that shrank, may have between them.
+func (s *slab[T]) from(slot uint32) uint64 {
+	at := uint64(slot)
+	for at <= uint64(s.used) && s.chunks[at/slabSlots] == nil {
+		at = (at/slabSlots + 1) * slabSlots
+	}
+	return at
+}
+
+// all iterates over the slots whose chunks exist, free ones included.
+func (s *slab[T]) all(yield func(slot uint32) bool) {
+	if s.used == 0 {
+		return
+	}
+	for at := s.from(1); at <= uint64(s.used); at = s.next(at) {
+		if !yield(uint32(at)) {
+			return
+		}
+	}
+}
+
+// next returns the slot to look at after at, as from does.
+func (s *slab[T]) next(at uint64) uint64 {
+	if at++; at%slabSlots != 0 || at > uint64(s.used) {
+		return at
+	}
+	return s.from(uint32(at))
+}
+
 // addFree links the free slots of chunk c, lowest first.
 func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
 	for i := uint32(slabSlots); i > 0; i-- {

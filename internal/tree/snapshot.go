@@ -40,12 +40,15 @@ const chunkSize = 256 << 10
 // and those of them that have changed since the instant are in saved, as they
 // were; nil is a slot that was free.
 type aside struct {
-	cursor, last uint32
-	saved        map[uint32][]byte
+	cursor uint64 // of the next slot to write
+	last   uint64
+	saved  map[uint32][]byte
 }
 
+func newAside(last uint32) aside { return aside{1, uint64(last), map[uint32][]byte{}} }
+
 func (a *aside) wants(slot uint32) bool {
-	if slot < a.cursor || slot > a.last {
+	if uint64(slot) < a.cursor || uint64(slot) > a.last {
 		return false
 	}
 	_, have := a.saved[slot]
@@ -85,8 +88,7 @@ type Image struct {
 // needs the tree to itself. Close must be called; several may be open.
 func (t *Tree) BeginSnapshot() *Image {
 	img := &Image{tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries))}
-	img.nodes = aside{rootSlot, t.nodes.used, map[uint32][]byte{}}
-	img.sessions = aside{1, t.sessions.slots.used, map[uint32][]byte{}}
+	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
 	}
@@ -125,13 +127,14 @@ func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 		return dst, true
 	case chunkSessions:
 		t := img.tree
-		dst, more := img.sessions.next(dst, img.size, chunkSessions, t.encodeSession)
+		dst, more := img.sessions.next(dst, img.size, chunkSessions, t.encodeSession, t.sessions.slots.from)
 		if !more {
 			img.stage++
 		}
 		return dst, true
 	case chunkNodes:
-		dst, more := img.nodes.next(dst, img.size, chunkNodes, img.tree.encodeNode)
+		t := img.tree
+		dst, more := img.nodes.next(dst, img.size, chunkNodes, t.encodeNode, t.nodes.from)
 		if !more {
 			img.stage++
 		}
@@ -143,17 +146,22 @@ func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 	return dst, false
 }
 
-// next appends a chunk of a slab's live slots.
-func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32) []byte) ([]byte, bool) {
+// next appends a chunk of a slab's live slots; from is the slab's.
+func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32) []byte, from func(uint32) uint64) ([]byte, bool) {
 	dst = append(dst, kind, 0, 0, 0, 0)
 	begin, count := len(dst), uint32(0)
 	for a.cursor <= a.last && len(dst)-begin < size {
-		before := len(dst)
-		if saved, ok := a.saved[a.cursor]; ok {
+		if a.cursor%slabSlots == 0 {
+			if a.cursor = from(uint32(a.cursor)); a.cursor > a.last {
+				break
+			}
+		}
+		before, slot := len(dst), uint32(a.cursor)
+		if saved, ok := a.saved[slot]; ok {
 			dst = append(dst, saved...)
-			delete(a.saved, a.cursor)
+			delete(a.saved, slot)
 		} else {
-			dst = encode(dst, a.cursor)
+			dst = encode(dst, slot)
 		}
 		if len(dst) > before {
 			count++
@@ -166,8 +174,9 @@ func (a *aside) next(dst []byte, size int, kind byte, encode func([]byte, uint32
 
 func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 	dst = append(dst, chunkACLs, 0, 0, 0, 0)
-	begin, first := len(dst), img.aclCursor
+	first := img.aclCursor
 	dst = jute.AppendInt(dst, int32(first))
+	begin := len(dst)
 	for img.aclCursor < len(img.acls) && len(dst)-begin < img.size {
 		if encoded := img.acls[img.aclCursor]; encoded != "" {
 			dst = append(dst, encoded...)
@@ -176,7 +185,7 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 		}
 		img.aclCursor++
 	}
-	binary.BigEndian.PutUint32(dst[begin-4:], uint32(img.aclCursor-first))
+	binary.BigEndian.PutUint32(dst[begin-8:], uint32(img.aclCursor-first))
 	return dst, img.aclCursor < len(img.acls)
 }
 

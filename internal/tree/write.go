@@ -141,7 +141,7 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 		return jute.ErrNoAuth
 	}
 	slot := t.findChild(parent, t.key.child(p.hash, name), name)
-	if slot == 0 {
+	if slot == 0 || parentPath == "/" { // "//a" has a parent, but isn't "/a"
 		return jute.ErrNoNode
 	}
 	n := t.at(slot)

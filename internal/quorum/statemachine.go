@@ -1,0 +1,71 @@
+package quorum
+
+import "github.com/zooid-project/zooid/internal/storage"
+
+// An Entry is one committed entry of the log. Data is empty for entries that
+// only begin a leader's term or change the membership. It is shared: nobody may
+// change it.
+type Entry struct {
+	Term, Index uint64
+	Data        []byte
+}
+
+// Leadership says who leads, as far as this server knows.
+type Leadership struct {
+	Leader   uint64 // server id, 0 if none
+	IsLeader bool   // this server leads
+	Term     uint64
+}
+
+// A StateMachine is what the log is for. Peer calls its methods from one
+// goroutine, so they may not wait for the log.
+type StateMachine interface {
+	// Batch returns the next entry's data to propose, or nil. It is asked only of
+	// the leader, and not again before what it returned is on this server's disk.
+	Batch() []byte
+	// Forward returns requests to be handed to the leader's Forwarded, or nil. It
+	// is asked only of a server that has a leader and a connection to it.
+	Forward() []byte
+	// Forwarded takes what Forward returned on a follower.
+	Forwarded(requests []byte) error
+	// Resend makes Batch or Forward return again every request whose entry has
+	// not been applied: the leader, or the connection to it, is a new one.
+	Resend()
+	// Apply applies committed entries, in order, each index once. An error ends
+	// the Peer: the log is not what the state machine wrote.
+	Apply(entries []Entry) error
+	// Syncs returns a ticket for the reads that must see everything acknowledged
+	// by now, or 0; each ticket is larger than the one before.
+	Syncs() uint64
+	// Synced says that what was acknowledged before the ticket was taken has been
+	// applied; it holds for all smaller tickets too.
+	Synced(ticket uint64)
+	// Lead tells of a change of leader or term.
+	Lead(Leadership)
+	// Heard returns the sessions heard here since it was last called; HeardBy takes
+	// that report on the leader.
+	Heard() []int64
+	HeardBy(sessions []int64)
+	// SnapshotDue says whether to take a snapshot now, logBytes having been
+	// applied since the last one. It is asked after each Apply.
+	SnapshotDue(logBytes int64) bool
+	// Snapshot returns an image of the state at this instant, after the last
+	// applied entry.
+	Snapshot() Image
+	// SnapshotDone says that an image of that many bytes is on the disk.
+	SnapshotDone(meta storage.Meta, bytes int64)
+	// Restore replaces the state by that of a snapshot received from a peer.
+	Restore(meta storage.Meta, snap *storage.Snapshot) error
+}
+
+// An Image is the state of one instant, to be read in chunks while newer entries
+// are applied. Its methods may be called from another goroutine than the
+// StateMachine's.
+type Image interface {
+	// Next appends the next chunk to dst; more is false once none is left.
+	Next(dst []byte) (chunk []byte, more bool)
+	// Describe returns what the snapshot file's header tells of the state.
+	Describe() storage.Meta
+	// Close ends the image; it may be called before its end.
+	Close()
+}

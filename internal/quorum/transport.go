@@ -1,0 +1,419 @@
+package quorum
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+const (
+	// sendQueueBytesMax bounds what waits for one peer; beyond it messages are
+	// dropped, which raft survives, and the connection is made anew so that
+	// forwarded requests are sent again.
+	sendQueueBytesMax = 64 << 20
+	dialTimeout       = 2 * time.Second
+	writeTimeout      = 5 * time.Second
+	redialMin         = 20 * time.Millisecond
+	redialMax         = time.Second
+	// eventsMax is how many received messages may wait for the loop; a full
+	// queue stops the reading of peers.
+	eventsMax = 1024
+)
+
+// eventKind says what an event is.
+type eventKind uint8
+
+const (
+	eventMessage   eventKind = iota // a raft message
+	eventForward                    // requests from a follower
+	eventHeard                      // session report of a follower
+	eventConnected                  // our connection to the peer is new: what was sent before may be lost
+	eventLost                       // the peer closed or reset its connection to us
+	eventSnapshot                   // a peer's snapshot has arrived whole
+	eventSent                       // our snapshot was sent to a peer, or wasn't
+)
+
+// An event is what the transport tells the loop.
+type event struct {
+	kind eventKind
+	from uint64
+	msg  *pb.Message
+	data []byte
+	file *storage.SnapshotWriter // of eventSnapshot
+	err  error                   // of eventSent
+}
+
+// transport carries messages between this server and its peers.
+type transport struct {
+	id, cluster uint64
+	log         *slog.Logger
+	events      chan event
+	snapshot    func(net.Conn, uint64) // takes over an accepted snapshot connection
+	dial        func(ctx context.Context, addr string) (net.Conn, error)
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	remotes  map[uint64]*remote
+	listener net.Listener
+	incoming map[net.Conn]uint64
+}
+
+func newTransport(id, cluster uint64, log *slog.Logger) *transport {
+	t := &transport{
+		id: id, cluster: cluster, log: log, events: make(chan event, eventsMax),
+		remotes: map[uint64]*remote{}, incoming: map[net.Conn]uint64{},
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d := net.Dialer{Timeout: dialTimeout} // resolves the name at each dial
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return t
+}
+
+// listen accepts peers on l until close.
+func (t *transport) listen(l net.Listener) {
+	t.listener = l
+	t.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				t.log.Error("a peer could not be accepted", "err", err)
+				time.Sleep(redialMin)
+				continue
+			}
+			t.wg.Go(func() { t.serve(c) })
+		}
+	})
+}
+
+// setPeer makes addrs the addresses of a peer; none removes it.
+func (t *transport) setPeer(id uint64, addrs []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.remotes[id]
+	switch {
+	case id == t.id:
+	case len(addrs) == 0 && r != nil:
+		r.close()
+		delete(t.remotes, id)
+	case len(addrs) > 0 && r == nil:
+		r = &remote{t: t, id: id, addrs: addrs}
+		r.ready.L = &r.mu
+		t.remotes[id] = r
+		t.wg.Go(r.run)
+	case r != nil:
+		r.mu.Lock()
+		r.addrs = addrs
+		r.mu.Unlock()
+	}
+}
+
+func (t *transport) remote(id uint64) *remote {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.remotes[id]
+}
+
+// send queues a frame for a peer, and reports false if it was dropped.
+func (t *transport) send(to uint64, kind byte, payload []byte) bool {
+	r := t.remote(to)
+	return r != nil && r.send(kind, payload)
+}
+
+// connected reports whether our connection to a peer is up.
+func (t *transport) connected(id uint64) bool {
+	r := t.remote(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.up
+}
+
+// close ends all connections and waits.
+func (t *transport) close() {
+	t.cancel()
+	if t.listener != nil {
+		t.listener.Close()
+	}
+	t.mu.Lock()
+	for _, r := range t.remotes {
+		r.close()
+	}
+	for c := range t.incoming {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.wg.Wait()
+}
+
+// tell hands an event to the loop; it blocks while the loop is behind.
+func (t *transport) tell(e event) {
+	select {
+	case t.events <- e:
+	case <-t.ctx.Done():
+	}
+}
+
+// serve reads what one peer says until its connection ends.
+func (t *transport) serve(c net.Conn) {
+	defer c.Close()
+	t.mu.Lock()
+	t.incoming[c] = 0
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		delete(t.incoming, c)
+		t.mu.Unlock()
+	}()
+	if t.ctx.Err() != nil {
+		return
+	}
+	c.SetDeadline(time.Now().Add(dialTimeout))
+	h, err := readHello(c)
+	if err != nil {
+		t.log.Warn("a connection to the peer port was closed", "from", c.RemoteAddr().String(), "err", err)
+		return
+	}
+	if reason := t.refuse(h); reason != "" {
+		t.log.Warn("a peer was refused", "from", c.RemoteAddr().String(), "why", reason)
+		writeAnswer(c, reason)
+		return
+	}
+	if err := writeAnswer(c, ""); err != nil {
+		return
+	}
+	c.SetDeadline(time.Time{})
+	if h.kind == connSnapshot {
+		t.snapshot(c, h.from)
+		return
+	}
+	err = t.read(c, h.from)
+	if t.ctx.Err() == nil {
+		t.log.Info("a peer's connection ended", "peer", h.from, "err", err)
+		t.tell(event{kind: eventLost, from: h.from})
+	}
+}
+
+// refuse says why a hello can't be accepted, or returns "".
+func (t *transport) refuse(h hello) string {
+	switch {
+	case h.cluster != t.cluster:
+		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster", t.cluster, h.cluster)
+	case h.to != t.id:
+		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
+	case h.from == t.id:
+		return fmt.Sprintf("you call yourself server %d, and so do I: two servers have the same myid", h.from)
+	case t.remote(h.from) == nil:
+		return fmt.Sprintf("server %d is not in this server's configuration", h.from)
+	case h.kind != connMessages && h.kind != connSnapshot:
+		return fmt.Sprintf("unknown kind of connection %d", h.kind)
+	}
+	return ""
+}
+
+func (t *transport) read(c net.Conn, from uint64) error {
+	r := bufio.NewReaderSize(c, 256<<10)
+	for {
+		kind, payload, err := readFrame(r, nil)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case frameRaft:
+			m := &pb.Message{}
+			if err := proto.Unmarshal(payload, m); err != nil {
+				return fmt.Errorf("decode a raft message: %w", err)
+			}
+			if m.GetFrom() != from {
+				return fmt.Errorf("server %d sent a raft message in the name of %d", from, m.GetFrom())
+			}
+			t.tell(event{kind: eventMessage, from: from, msg: m})
+		case frameForward:
+			t.tell(event{kind: eventForward, from: from, data: payload})
+		case frameHeard:
+			t.tell(event{kind: eventHeard, from: from, data: payload})
+		default:
+			return fmt.Errorf("unknown kind of frame %d: upgrade this server", kind)
+		}
+	}
+}
+
+// A remote is one peer as this server's sender sees it.
+type remote struct {
+	t  *transport
+	id uint64
+
+	mu     sync.Mutex
+	ready  sync.Cond
+	addrs  []string
+	queue  []byte
+	up     bool
+	closed bool
+	conn   net.Conn
+}
+
+// send queues a frame; while there is no connection frames are dropped, since
+// raft repeats what matters and requests are sent again once it is up.
+func (r *remote) send(kind byte, payload []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.up {
+		return false
+	}
+	if len(r.queue)+len(payload) > sendQueueBytesMax {
+		r.conn.Close()
+		return false
+	}
+	r.queue = append(appendFrameHead(r.queue, kind, len(payload)), payload...)
+	r.ready.Signal()
+	return true
+}
+
+func (r *remote) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.conn != nil {
+		r.conn.Close()
+	}
+	r.ready.Broadcast()
+}
+
+// run keeps a connection to the peer and writes what is queued.
+func (r *remote) run() {
+	pause := redialMin
+	said := ""
+	for r.t.ctx.Err() == nil && !r.isClosed() {
+		c, err := r.connect()
+		if err != nil {
+			if text := err.Error(); text != said && r.t.ctx.Err() == nil {
+				said = text
+				r.t.log.Warn("a peer can't be reached; this goes on until it can", "peer", r.id, "err", err)
+			}
+			r.wait(pause)
+			pause = min(2*pause, redialMax)
+			continue
+		}
+		if said != "" {
+			r.t.log.Info("a peer is reached", "peer", r.id)
+		}
+		pause, said = redialMin, ""
+		r.t.tell(event{kind: eventConnected, from: r.id})
+		err = r.write(c)
+		c.Close()
+		r.mu.Lock()
+		r.up, r.queue, r.conn = false, nil, nil
+		r.mu.Unlock()
+		if r.t.ctx.Err() == nil {
+			r.t.log.Info("the connection to a peer ended", "peer", r.id, "err", err)
+		}
+	}
+}
+
+func (r *remote) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+func (r *remote) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.t.ctx.Done():
+	}
+}
+
+// connect tries the peer's addresses in turn.
+func (r *remote) connect() (net.Conn, error) {
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
+	var errs []error
+	for _, addr := range addrs {
+		c, err := r.t.greet(addr, hello{connMessages, r.t.cluster, r.t.id, r.id})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("connect to server %d at %s: %w", r.id, addr, err))
+			continue
+		}
+		r.mu.Lock()
+		r.conn, r.up, r.queue = c, !r.closed, nil
+		r.mu.Unlock()
+		return c, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// greet dials addr and says hello.
+func (t *transport) greet(addr string, h hello) (net.Conn, error) {
+	c, err := t.dial(t.ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	c.SetDeadline(time.Now().Add(dialTimeout))
+	_, err = c.Write(h.append(nil))
+	if err == nil {
+		err = readAnswer(c)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	return c, nil
+}
+
+// write writes what is queued until the connection fails. Peers say nothing on
+// it, so reading it only tells when it ends.
+func (r *remote) write(c net.Conn) error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, c)
+		ended <- err
+		r.mu.Lock()
+		r.ready.Broadcast()
+		r.mu.Unlock()
+	}()
+	var out, spare []byte
+	for {
+		r.mu.Lock()
+		for len(r.queue) == 0 && !r.closed && len(ended) == 0 {
+			r.ready.Wait()
+		}
+		if r.closed || len(ended) > 0 {
+			r.mu.Unlock()
+			c.Close()
+			return <-ended
+		}
+		out, r.queue = r.queue, spare[:0]
+		r.mu.Unlock()
+		c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := c.Write(out); err != nil {
+			c.Close()
+			<-ended
+			return fmt.Errorf("write: %w", err)
+		}
+		if spare = out; cap(spare) > sendQueueBytesMax/16 {
+			spare = nil
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// What peers say to each other. A connection carries messages one way only: each
+// server dials every other for what it has to say, and listens for what they
+// have. It begins with a hello and its answer:
+//
+//	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8)
+//	answer   length(4) reason; an empty reason accepts
+//
+// and goes on with frames:
+//
+//	frame    length(4) kind(1) payload; length counts kind and payload
+//
+// All integers are big-endian.
+const (
+	helloMagic   = "ZOOIDPEER"
+	helloVersion = 1
+	helloSize    = len(helloMagic) + 2 + 3*8
+
+	// frameSizeMax bounds a frame: a raft message holds at least one entry,
+	// which is at most a batch of requests (a few MiB) whatever messageSizeMax says.
+	frameSizeMax = 64 << 20
+	reasonMax    = 1 << 10
+)
+
+// The kinds of connection.
+const (
+	connMessages byte = 1
+	connSnapshot byte = 2
+)
+
+// The kinds of frame on a connMessages connection.
+const (
+	frameRaft    byte = 1 // a raft message
+	frameForward byte = 2 // requests of a follower's clients, for the leader
+	frameHeard   byte = 3 // sessions (8 bytes each) heard on a follower since its last report
+)
+
+type hello struct {
+	kind              byte
+	cluster, from, to uint64
+}
+
+func (h *hello) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = append(b, helloVersion, h.kind)
+	for _, v := range []uint64{h.cluster, h.from, h.to} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func readHello(r io.Reader) (h hello, err error) {
+	var b [helloSize]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, fmt.Errorf("read a peer's hello: %w", err)
+	}
+	rest, ok := b[len(helloMagic):], string(b[:len(helloMagic)]) == helloMagic
+	if !ok {
+		return h, errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
+	}
+	if rest[0] != helloVersion {
+		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", rest[0], helloVersion)
+	}
+	h.kind = rest[1]
+	h.cluster, h.from, h.to = binary.BigEndian.Uint64(rest[2:]), binary.BigEndian.Uint64(rest[10:]), binary.BigEndian.Uint64(rest[18:])
+	return h, nil
+}
+
+func writeAnswer(w io.Writer, reason string) error {
+	reason = reason[:min(len(reason), reasonMax)]
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reason))), reason...))
+	return err
+}
+
+// readAnswer returns nil if the peer accepts, and its reason otherwise.
+func readAnswer(r io.Reader) error {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if size > reasonMax {
+		return fmt.Errorf("read the answer to hello: its length %d can't be right; is this address a Zooid peer port?", size)
+	}
+	reason := make([]byte, size)
+	if _, err := io.ReadFull(r, reason); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	if size > 0 {
+		return &refusedError{string(reason)}
+	}
+	return nil
+}
+
+// refusedError is a peer's refusal: it will be the same next time, unless
+// somebody changes a configuration.
+type refusedError struct{ reason string }
+
+func (e *refusedError) Error() string { return "the peer refused: " + e.reason }
+
+// appendFrame appends a frame's length and kind for a payload of n bytes.
+func appendFrameHead(b []byte, kind byte, n int) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(n+1)), kind)
+}
+
+// readFrame reads one frame into buf, which grows as bytes arrive.
+func readFrame(r io.Reader, buf []byte) (kind byte, payload []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, buf, err
+	}
+	n := int(binary.BigEndian.Uint32(head[:]))
+	if n < 1 || n > frameSizeMax {
+		return 0, buf, fmt.Errorf("a frame of %d bytes; at most %d", n, frameSizeMax)
+	}
+	buf = buf[:0]
+	for n--; len(buf) < n; {
+		const step = 1 << 20
+		part := min(n-len(buf), step)
+		buf = append(buf, make([]byte, part)...)
+		if _, err := io.ReadFull(r, buf[len(buf)-part:]); err != nil {
+			return 0, buf, fmt.Errorf("a frame is cut short: %w", err)
+		}
+	}
+	return head[4], buf, nil
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// What makes several servers one: requests of a follower's clients reach the
+// leader, in order and each once, whoever leads meanwhile.
+//
+// A follower hands the leader what its clients sent, as records. It keeps each
+// until its entry is applied here. When the leader changes, or the connection to
+// it is a new one, it can't know what arrived and sends everything unapplied
+// again, in order. The tree drops what it has seen (D6), so nothing is applied
+// twice, and nothing out of order: a request that is not its connection's next
+// is dropped too, and comes again behind the missing one.
+
+// Forward returns the requests that wait for the leader.
+func (r *replica) Forward() []byte {
+	if b := r.outbox.take(); b != nil {
+		return b[headSize:]
+	}
+	return nil
+}
+
+// Forwarded takes requests of a follower's clients.
+func (r *replica) Forwarded(records []byte) error {
+	batch := tree.NewRecords(append(tree.AppendBatchHeader(nil, 0), records...))
+	var q tree.Request
+	for batch.Next(&q) {
+	}
+	if err := batch.Err(); err != nil {
+		return fmt.Errorf("take forwarded requests: %w", err)
+	}
+	r.outbox.addRecords(records)
+	return nil
+}
+
+// Resend puts everything of this server's clients that is not applied in the
+// outbox again. What else was there is dropped: it came from followers, which
+// send it again themselves, or from a leader that is none any more.
+func (r *replica) Resend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outbox.clear()
+	for _, c := range r.clientsByID() {
+		c.mu.Lock()
+		if c.attach != nil {
+			r.outbox.addRecords(c.attach)
+		}
+		for _, q := range c.unanswered.items[c.unanswered.head:] {
+			if q.op.isWrite() {
+				r.outbox.addRecords(q.body)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (r *replica) clientsByID() []*client {
+	all := make([]*client, 0, len(r.clients))
+	for _, c := range r.clients { // any order: sorted below
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// Heard returns the sessions of this server's clients that sent something since
+// the last call.
+func (r *replica) Heard() []int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var heard []int64
+	for id, c := range r.sessions { // any order: the leader notes each alone
+		if at := c.lastHeard.Load(); at > c.reported {
+			c.reported = at
+			heard = append(heard, id)
+		}
+	}
+	return heard
+}
+
+// HeardBy takes a follower's report of Heard.
+func (r *replica) HeardBy(sessions []int64) {
+	now := r.now() / 1e6
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range sessions {
+		r.expiry.touch(id, now)
+	}
+}
+
+// Restore replaces the state by a snapshot that a peer sent because this server
+// was too far behind for the log. The changes in between can't be told to the
+// clients that watch for them, so their connections are closed: they reconnect,
+// with their watches, to a server that is not behind.
+func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
+	t, err := restoreTree(meta, snap, r.treeOptions)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tree = t
+	for _, c := range r.clientsByID() {
+		c.closeAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
+	}
+	r.expiry.reset()
+	now := r.now() / 1e6
+	t.Sessions(func(s tree.Session) bool {
+		r.expiry.heard(s.ID, s.Timeout, now)
+		return true
+	})
+	return nil
+}
+
+// digests remembers this server's digest after each of the last entries, to be
+// compared with what the leader says of them.
+type digests struct {
+	ring [digestsKept]struct{ index, digest uint64 }
+}
+
+// digestsKept is how many entries a leader may have under way and still be
+// checked; it is also as many as Apache's hash word lists.
+const digestsKept = 1024
+
+func (d *digests) note(index, digest uint64) {
+	at := &d.ring[index%digestsKept]
+	at.index, at.digest = index, digest
+}
+
+// differs reports whether the digest after index is known to be another one.
+func (d *digests) differs(index, digest uint64) bool {
+	at := d.ring[index%digestsKept]
+	return index != 0 && at.index == index && at.digest != digest
+}
+
+// applyEntry evaluates one committed entry.
+func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
+	if len(e.Data) == 0 {
+		return r.tree.NewTerm(e.Term, e.Index)
+	}
+	if len(e.Data) < digestSize {
+		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
+	}
+	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
+	if r.digests.differs(index, digest) {
+		return fmt.Errorf("this server's state after entry %d is not its leader's (digest %016x there): the replicas have diverged, which is a bug; keep this data directory for a report, then empty it and start again", index, digest)
+	}
+	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
+	r.digests.note(e.Index, r.tree.Digest())
+	return err
+}
+
+// Batch returns the next entry to propose, or nil. Only the leader asks.
+func (r *replica) Batch() []byte {
+	b := r.outbox.take()
+	if b != nil {
+		appendHead(b[:0], r.wall(), r.tree.LastIndex(), r.tree.Digest())
+	}
+	return b
+}

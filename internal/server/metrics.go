@@ -1,0 +1,324 @@
+package server
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// meters are the metrics that are counted where things happen. The registry
+// holds them under Apache's names, together with the gauges (gauges.go), which
+// are read when somebody asks, and the names that stay at zero
+// (metrics_zero.go). Times are in ms, sizes in bytes.
+type meters struct {
+	registry *metrics.Registry
+
+	// connections
+	connectionRequests, connectionRejected, reconnected        *metrics.Counter
+	sessionlessExpired, sessionsExpired, unrecoverable, looked *metrics.Counter
+	// bytes
+	bytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
+	responses                                               sizes
+	// requests
+	opTotal               *metrics.Counter
+	ops                   map[jute.Op]*metrics.Counter
+	readLatency           *metrics.Summary // one observation for each turn of reads answered at once
+	updateLatency         *metrics.Summary
+	proposals, commits    *metrics.Counter // requests; those of failed writes too
+	batches               *metrics.Summary // requests in one log entry
+	proposed              sizes            // log entries
+	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
+	ttlCreated            *metrics.Counter
+	readsIn, writesIn     *metrics.SummarySet // by namespace; bytes
+	// watches: watchers told by one event
+	toldCreated, toldDeleted, toldChanged, toldChildren *metrics.Summary
+	// the disk
+	fsync, flush, snapshot       *metrics.Summary
+	startSnapshot, startTxnsTime *metrics.Summary
+	startTxns, databaseInit      *metrics.Summary
+	electionTime, unavailable    *metrics.Summary
+}
+
+// opCounters names the counters of operations that aren't named after their own
+// operation alone.
+var opCounters = []struct {
+	name string
+	ops  []jute.Op
+}{
+	{"op_count_add_watch", []jute.Op{jute.OpAddWatch}},
+	{"op_count_check_watches", []jute.Op{jute.OpCheckWatches}},
+	{"op_count_close_session", []jute.Op{jute.OpCloseSession}},
+	{"op_count_create", []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL}},
+	{"op_count_create_session", []jute.Op{jute.OpCreateSession}},
+	{"op_count_delete", []jute.Op{jute.OpDelete, jute.OpDeleteContainer}},
+	{"op_count_exists", []jute.Op{jute.OpExists}},
+	{"op_count_get_acl", []jute.Op{jute.OpGetACL}},
+	{"op_count_get_all_children_number", []jute.Op{jute.OpGetAllChildrenNumber}},
+	{"op_count_get_children", []jute.Op{jute.OpGetChildren, jute.OpGetChildren2}},
+	{"op_count_get_data", []jute.Op{jute.OpGetData}},
+	{"op_count_get_ephemerals", []jute.Op{jute.OpGetEphemerals}},
+	{"op_count_multi", []jute.Op{jute.OpMulti}},
+	{"op_count_multi_read", []jute.Op{jute.OpMultiRead}},
+	{"op_count_ping", []jute.Op{jute.OpPing}},
+	{"op_count_reconfig", []jute.Op{jute.OpReconfig}},
+	{"op_count_remove_watches", []jute.Op{jute.OpRemoveWatches}},
+	{"op_count_set_acl", []jute.Op{jute.OpSetACL}},
+	{"op_count_set_data", []jute.Op{jute.OpSetData}},
+	{"op_count_set_watches", []jute.Op{jute.OpSetWatches, jute.OpSetWatches2}},
+	{"op_count_sync", []jute.Op{jute.OpSync}},
+	{"op_count_who_am_i", []jute.Op{jute.OpWhoAmI}},
+}
+
+// newMeters registers everything but the gauges, which come first in r.
+func newMeters(r *metrics.Registry) *meters {
+	m := &meters{
+		registry:           r,
+		connectionRequests: r.Counter("connection_request_count"),
+		connectionRejected: r.Counter("connection_rejected"),
+		reconnected:        r.Counter("connection_revalidate_count"),
+		sessionlessExpired: r.Counter("sessionless_connections_expired"),
+		sessionsExpired:    r.Counter("stale_sessions_expired"),
+		unrecoverable:      r.Counter("unrecoverable_error_count"),
+		looked:             r.Counter("looking_count"),
+		bytesReceived:      r.Counter("bytes_received_count"),
+		responseBytes:      r.Counter("response_bytes"),
+		watchBytes:         r.Counter("watch_bytes"),
+		largeRejected:      r.Counter("large_requests_rejected"),
+		proposals:          r.Counter("proposal_count"),
+		commits:            r.Counter("commit_count"),
+		ttlCreated:         r.Counter("ttl_node_created_count"),
+		opTotal:            r.Counter("op_count_total"),
+		ops:                map[jute.Op]*metrics.Counter{},
+	}
+	for _, c := range opCounters {
+		counter := r.Counter(c.name)
+		for _, op := range c.ops {
+			m.ops[op] = counter
+		}
+	}
+	m.toldCreated = r.Summary("node_created_watch_count", metrics.Basic)
+	m.toldDeleted = r.Summary("node_deleted_watch_count", metrics.Basic)
+	m.toldChanged = r.Summary("node_changed_watch_count", metrics.Basic)
+	m.toldChildren = r.Summary("node_children_watch_count", metrics.Basic)
+	m.fsync = r.Summary("fsynctime", metrics.Basic)
+	m.snapshot = r.Summary("snapshottime", metrics.Basic)
+	m.databaseInit = r.Summary("dbinittime", metrics.Basic)
+	m.startSnapshot = r.Summary("startup_snap_load_time", metrics.Basic)
+	m.startTxns = r.Summary("startup_txns_loaded", metrics.Basic)
+	m.startTxnsTime = r.Summary("startup_txns_load_time", metrics.Basic)
+	m.electionTime = r.Summary("election_time", metrics.Basic)
+	m.unavailable = r.Summary("unavailable_time", metrics.Basic)
+	m.batches = r.Summary("sync_processor_batch_size", metrics.Basic)
+	m.readLatency = r.Summary("readlatency", metrics.Advanced)
+	m.updateLatency = r.Summary("updatelatency", metrics.Advanced)
+	m.propagation = r.Summary("propagation_latency", metrics.Advanced)
+	m.agreeing = r.Summary("proposal_latency", metrics.Advanced)
+	m.flush = r.Summary("sync_processor_queue_flush_time_ms", metrics.Advanced)
+	m.readsIn = r.SummarySet("read_per_namespace", metrics.Basic)
+	m.writesIn = r.SummarySet("write_per_namespace", metrics.Basic)
+	registerZeros(r)
+	m.responses.reset()
+	m.proposed.reset()
+	return m
+}
+
+// reset is what srst does, beside the counts of serverStats.
+func (m *meters) reset() {
+	m.registry.Reset()
+	m.responses.reset()
+	m.proposed.reset()
+}
+
+// did counts n requests of one operation.
+func (m *meters) did(op jute.Op, n int64) {
+	m.opTotal.Add(n)
+	if c := m.ops[op]; c != nil {
+		c.Add(n)
+	}
+}
+
+// replied counts one reply of that many bytes, without its length.
+func (m *meters) replied(size int) {
+	m.responseBytes.Add(int64(size))
+	m.responses.observe(int64(size), int64(size), int64(size))
+}
+
+// told counts an event that that many watchers wait for.
+func (m *meters) told(typ jute.EventType, watchers int) {
+	switch typ {
+	case jute.EventNodeCreated:
+		m.toldCreated.Observe(int64(watchers))
+	case jute.EventNodeDeleted:
+		m.toldDeleted.Observe(int64(watchers))
+	case jute.EventNodeDataChanged:
+		m.toldChanged.Observe(int64(watchers))
+	case jute.EventNodeChildrenChanged:
+		m.toldChildren.Observe(int64(watchers))
+	}
+}
+
+// sizes are the last, least and largest of something, -1 before the first.
+type sizes struct{ last, least, largest atomic.Int64 }
+
+func (s *sizes) reset() {
+	s.last.Store(-1)
+	s.least.Store(-1)
+	s.largest.Store(-1)
+}
+
+// observe records several at once. A lost race between two observers can only
+// lose one of their extremes.
+func (s *sizes) observe(last, low, high int64) {
+	s.last.Store(last)
+	if l := s.least.Load(); l < 0 || low < l {
+		s.least.Store(low)
+	}
+	if high > s.largest.Load() {
+		s.largest.Store(high)
+	}
+}
+
+// A tally sums up what consecutive reads of one client add to the metrics, so
+// that a turn of many costs the atomic operations of one. Its zero value is
+// empty.
+type tally struct {
+	op              jute.Op // of the ops counted last
+	ops             int64
+	bytes           int64 // of replies
+	last, low, high int64
+}
+
+// add counts a read, whose reply's frame is given; c.mu is held.
+func (t *tally) add(m *meters, c *client, op jute.Op, request, frame []byte) {
+	if op != t.op && t.ops > 0 {
+		m.did(t.op, t.ops)
+		t.ops = 0
+	}
+	size := int64(len(frame) - frameLengthSize)
+	if t.bytes == 0 {
+		t.low, t.high = size, size
+	}
+	t.op, t.last, t.low, t.high = op, size, min(t.low, size), max(t.high, size)
+	t.ops++
+	t.bytes += size
+	if n, ok := readSize(op, frame); ok {
+		if path, ok := pathOnly(request); ok {
+			c.stats.reads.add(m.readsIn, path, n)
+		}
+	}
+}
+
+// flush adds what was counted to the metrics; c.mu is held.
+func (t *tally) flush(m *meters, c *client) {
+	if t.ops == 0 {
+		return
+	}
+	m.did(t.op, t.ops)
+	m.responseBytes.Add(t.bytes)
+	m.responses.observe(t.last, t.low, t.high)
+	c.stats.reads.flush()
+	*t = tally{}
+}
+
+// frameLengthSize is what a frame has before its ReplyHeader.
+const frameLengthSize = 4
+
+// statOverheadBytes is what Apache counts for a Stat that a read returns, also
+// where the reply has none.
+const statOverheadBytes = 68
+
+// readSize returns the bytes that a read counts for in its namespace beside
+// those of its path, as Apache does: data or names of children, and a Stat.
+// Failed reads and other operations don't count.
+func readSize(op jute.Op, frame []byte) (int64, bool) {
+	switch op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+	default:
+		return 0, false
+	}
+	if len(frame) <= frameLengthSize+jute.ReplyHeaderSize {
+		return 0, false
+	}
+	body := frame[frameLengthSize+jute.ReplyHeaderSize:]
+	n := int64(len(body))
+	switch op {
+	case jute.OpGetData:
+		n -= 4
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		children := int64(body[0])<<24 | int64(body[1])<<16 | int64(body[2])<<8 | int64(body[3])
+		n -= 4 + 4*children
+		if op == jute.OpGetChildren {
+			n += statOverheadBytes
+		}
+	}
+	return n, true
+}
+
+// A namespaceRun sums up consecutive requests in one namespace, which is what
+// Apache calls the first part of a path. A run is one observation of their mean:
+// one for each request would cost as much as answering it.
+type namespaceRun struct {
+	name   string
+	meter  *metrics.Summary
+	n, sum int64
+}
+
+// add counts a request on path that moved that many bytes beside it.
+func (s *namespaceRun) add(set *metrics.SummarySet, path string, bytes int64) {
+	if !s.covers(path) {
+		name := namespace(path)
+		if name == "" {
+			return
+		}
+		s.flush()
+		s.name = strings.Clone(name)
+		s.meter = set.With(s.name)
+	}
+	s.n++
+	s.sum += int64(len(path)) + bytes
+}
+
+// covers reports whether a path is in the run's namespace.
+func (s *namespaceRun) covers(path string) bool {
+	n := 1 + len(s.name)
+	return n > 1 && len(path) >= n && path[0] == '/' && path[1:n] == s.name && (len(path) == n || path[n] == '/')
+}
+
+func (s *namespaceRun) flush() {
+	if s.n > 0 {
+		s.meter.Observe(s.sum / s.n)
+		s.n, s.sum = 0, 0
+	}
+}
+
+// namespace returns the first part of a path, "" for the root.
+func namespace(path string) string {
+	if len(path) < 2 || path[0] != '/' {
+		return ""
+	}
+	name, _, _ := strings.Cut(path[1:], "/")
+	return name
+}
+
+// changed counts what an applied request did to a znode; mu is held alone.
+func (r *replica) changed(ev *tree.Event, res *tree.Result) {
+	var bytes int64
+	switch ev.Type {
+	case jute.EventNodeCreated, jute.EventNodeDataChanged:
+		stat := res.Stat
+		if res.Op == jute.OpMulti {
+			stat, _ = r.tree.Stat(ev.Path) // of several: only the last one's size is still known
+		}
+		bytes = int64(stat.DataLength)
+		if res.Op == jute.OpCreateTTL {
+			r.meters.ttlCreated.Inc()
+		}
+	case jute.EventNodeDeleted:
+	default:
+		return
+	}
+	r.writes.add(r.meters.writesIn, ev.Path, bytes)
+}

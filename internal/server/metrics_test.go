@@ -1,0 +1,203 @@
+package server
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/jute"
+)
+
+func lines(t *testing.T, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(b))
+}
+
+// TestAllNamesAreThere compares with the names that ZooKeeper registers
+// (metric_names.txt) and with the lines that the mntr word of a ZooKeeper 3.9.5
+// without znodes prints (apache_mntr.txt).
+func TestAllNamesAreThere(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{})
+	var page strings.Builder
+	if err := st.s.Metrics().WritePrometheus(&page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (\S+) (\S+)`).FindAllStringSubmatch(page.String(), -1) {
+		got = append(got, m[2])
+	}
+	slices.Sort(got)
+	want := lines(t, "testdata/metric_names.txt")
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is not registered", name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d metrics are registered, ZooKeeper has %d", len(got), len(want))
+	}
+	keys := map[string]bool{}
+	for line := range strings.Lines(st.word("mntr")) {
+		key, _, _ := strings.Cut(line, "\t")
+		if keys[key] {
+			t.Errorf("mntr has %s twice", key)
+		}
+		keys[key] = true
+	}
+	for _, key := range lines(t, "testdata/apache_mntr.txt") {
+		if !keys[key] {
+			t.Errorf("mntr has no %s", key)
+		}
+	}
+}
+
+// TestEveryOperationIsCountedByName holds the table of counters to the table of
+// operations.
+func TestEveryOperationIsCountedByName(t *testing.T) {
+	t.Parallel()
+	m := newMeters(&metrics.Registry{})
+	for code := range ops {
+		op := &ops[code]
+		if op.kind != kindRefused && op.kind != kindLogin && m.ops[op.code] == nil {
+			t.Errorf("%s has no counter", op.code)
+		}
+	}
+}
+
+// numbers returns mntr as a map.
+func (st *wordStage) numbers() map[string]string {
+	st.t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(st.word("mntr")) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		all[strings.TrimPrefix(key, "zk_")] = value
+	}
+	return all
+}
+
+func (st *wordStage) must(lines ...string) {
+	st.t.Helper()
+	for _, line := range lines {
+		if got := st.do(line); got != "zookeeper: ok\n" && got != "connected\n" {
+			st.t.Fatalf("%s: %s", line, got)
+		}
+	}
+}
+
+// TestWritesAreCountedOnTheirWay follows a few through log and apply.
+func TestWritesAreCountedOnTheirWay(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{})
+	st.connect("A", 30000)
+	st.must("A get /") // once it is answered, all before it is counted
+	st.s.ResetStats()
+	st.must("A create /a", "A set /a 1", "A set /a 2", "A get /a")
+	n := st.numbers()
+	for key, want := range map[string]string{
+		"proposal_count": "3", "commit_count": "3", "sum_sync_processor_batch_size": "3", "cnt_updatelatency": "3",
+		"cnt_readlatency": "1", "cnt_propagation_latency": n["cnt_sync_processor_batch_size"], "leader_uptime": n["leader_uptime"],
+		"cnt_fsynctime": n["cnt_sync_processor_queue_flush_time_ms"], "quorum_size": "1", "learners": "0", "unrecoverable_error_count": "0",
+	} {
+		if n[key] != want {
+			t.Errorf("%s is %s, want %s", key, n[key], want)
+		}
+	}
+	if n["cnt_fsynctime"] == "0" || n["last_proposal_size"] == "-1" || n["open_file_descriptor_count"] == "0" {
+		t.Errorf("not counted: fsynctime %s, proposal size %s, open files %s", n["cnt_fsynctime"], n["last_proposal_size"], n["open_file_descriptor_count"])
+	}
+	// A turn's bytes are counted when it is over, which may be after its reply.
+	st.await("the bytes of three requests are counted", func() bool { return st.s.meters.bytesReceived.Value() > 3*jute.RequestHeaderSize })
+}
+
+// TestStartIsMeasured opens a data directory with requests in its log.
+func TestStartIsMeasured(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{})
+	st.connect("A", 30000)
+	st.must("A create /a", "A set /a 1")
+	st.clients["A"].conn.Close()
+	if err := st.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opt := st.s.opt
+	opt.Listen = []string{"127.0.0.1:0"}
+	s, err := Open(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	st.s, st.clients, st.names = s, map[string]*wordClient{}, nil
+	st.await("the log is replayed", func() bool { return s.Status().Zxid>>32 == 3 })
+	n := st.numbers()
+	for key, want := range map[string]string{
+		"cnt_startup_txns_loaded": "1", "cnt_startup_txns_load_time": "1", "cnt_startup_snap_load_time": "1", "cnt_dbinittime": "1",
+		"sum_startup_txns_loaded": "4", // settings, session, create, set
+		"proposal_count":          "0", "cnt_propagation_latency": "0",
+	} {
+		if n[key] != want {
+			t.Errorf("%s is %s, want %s", key, n[key], want)
+		}
+	}
+}
+
+// TestPatienceWithTheSilentIsCounted lets a connection without a session and a
+// session without a client run out of time.
+func TestPatienceWithTheSilentIsCounted(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{Tick: 50 * time.Millisecond, SessionlessTimeout: 100 * time.Millisecond})
+	conn := st.dial()
+	defer conn.Close()
+	st.connect("A", 100)
+	st.clients["A"].conn.Close()
+	st.await("the connection is counted", func() bool { return st.s.meters.sessionlessExpired.Value() == 1 })
+	st.await("the session is counted", func() bool { return st.s.meters.sessionsExpired.Value() == 1 })
+}
+
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "/ab": "ab", "/ab/a": "ab", "/b/a": "b", "//": "", "a/b": ""} {
+		if got := namespace(path); got != want {
+			t.Errorf("namespace of %q is %q, want %q", path, got, want)
+		}
+		for _, name := range []string{"", "a", "ab", "b"} {
+			run := namespaceRun{name: name}
+			if got := run.covers(path); got != (want == name && name != "") {
+				t.Errorf("a run in %q covers %q: %v", name, path, got)
+			}
+		}
+	}
+}
+
+// TestQuotaFigures reads limits as clients write them.
+func TestQuotaFigures(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		data string
+		want [2]int64 // limits of count and bytes, -1 for none
+	}{
+		{"count=5,bytes=100=;byteHardLimit=200;countHardLimit=7", [2]int64{7, 200}},
+		{"count=5,bytes=-1", [2]int64{5, -1}},
+		{"count=-1,bytes=-1=;byteHardLimit=3", [2]int64{-1, 3}},
+		{"", [2]int64{-1, -1}}, {"count=x,=,;bytes", [2]int64{-1, -1}},
+	} {
+		gauges := quotaGauges()
+		for i, want := range c.want {
+			got, ok := gauges[i].read(c.data)
+			if !ok {
+				got = -1
+			}
+			if got != want {
+				t.Errorf("%s of %q: %d, want %d", gauges[i].name, c.data, got, want)
+			}
+		}
+	}
+}

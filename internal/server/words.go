@@ -1,0 +1,190 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/watch"
+)
+
+// The layouts of the four-letter words, which are Apache's to the byte: scripts
+// and monitoring systems read them with regular expressions.
+
+// server is srvr, and with a list of connections stat.
+func (a *answer) server(st Status, conns []Connection) {
+	a.print("Zookeeper version: %s\n", st.Version)
+	if st.Mode == ModeReadOnly {
+		a.print("READ-ONLY mode; serving only read-only clients\n")
+	}
+	if conns != nil {
+		a.print("Clients:\n")
+		a.connections(conns, true)
+	}
+	a.print("Latency min/avg/max: %d/%s/%d\n", st.Latency.Min, metrics.Float(st.Latency.Avg), st.Latency.Max)
+	a.print("Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", st.Received, st.Sent, st.Connections, st.Outstanding)
+	a.print("Zxid: 0x%x\nMode: %s\nNode count: %d\n", uint64(st.Zxid), st.Mode, st.Nodes)
+	if st.Mode == ModeLeader {
+		a.print("Proposal sizes last/min/max: %d/%d/%d\n", st.Proposals.Last, st.Proposals.Min, st.Proposals.Max)
+	}
+}
+
+// connections is cons, and brief the list within stat.
+func (a *answer) connections(list []Connection, brief bool) {
+	for _, c := range list {
+		a.print(" /%s[%x](queued=%d,recved=%d,sent=%d", c.Remote, c.Interest, c.Outstanding, c.Received, c.Sent)
+		if !brief && c.Session != 0 {
+			a.print(",sid=%s,lop=%s,est=%d,to=%d", sessionText(c.Session), c.LastOp, c.Established.UnixMilli(), c.Timeout)
+			if c.LastCxid >= 0 {
+				a.print(",lcxid=0x%x", c.LastCxid)
+			}
+			a.print(",lzxid=0x%x,lresp=%d,llat=%d", uint64(c.LastZxid), c.LastResponse, c.LastLatency)
+			a.print(",minlat=%d,avglat=%d,maxlat=%d", c.Latency.Min, int64(c.Latency.Avg), c.Latency.Max)
+		}
+		a.print(")\n")
+	}
+	a.print("\n")
+}
+
+// configuration is conf.
+func (a *answer) configuration(c Configuration) {
+	a.print("clientPort=%d\nsecureClientPort=%d\n", c.ClientPort, c.SecureClientPort)
+	a.print("dataDir=%s\ndataDirSize=%d\ndataLogDir=%s\ndataLogSize=%d\n", c.DataDir, c.DataSize, c.LogDir, c.LogSize)
+	a.print("tickTime=%d\nmaxClientCnxns=%d\n", c.Tick.Milliseconds(), c.MaxClientCnxns)
+	a.print("minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionTimeoutMin.Milliseconds(), c.SessionTimeoutMax.Milliseconds())
+	a.print("clientPortListenBacklog=%d\nserverId=%d\n", c.Backlog, c.ServerID)
+}
+
+// sizes is dirs.
+func (a *answer) sizes(data, log int64) { a.print("datadir_size: %d\nlogdir_size: %d\n", data, log) }
+
+// environment is envi.
+func (a *answer) environment(list []Variable) {
+	a.print("Environment:\n")
+	for _, v := range list {
+		a.print("%s=%s\n", v.Name, v.Value)
+	}
+}
+
+// digests is hash.
+func (a *answer) digests(list []Digest) {
+	for _, d := range list {
+		a.print("%x: %d\n", uint64(d.Zxid), d.Value)
+	}
+}
+
+// readOnly is isro.
+func (a *answer) readOnly(st Status) {
+	if st.Mode == ModeReadOnly {
+		a.print("ro")
+		return
+	}
+	a.print("rw")
+}
+
+// monitor is mntr.
+func (a *answer) monitor(st Status, r *metrics.Registry) {
+	a.print("zk_version\t%s\nzk_server_state\t%s\n", st.Version, st.Mode)
+	if st.PeerState != "" {
+		a.print("zk_peer_state\t%s\n", st.PeerState)
+	}
+	r.Each(func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
+}
+
+// javaDate is how Java prints a date.
+const javaDate = "Mon Jan 02 15:04:05 MST 2006"
+
+// dump is dump.
+func (s *Server) dump(a *answer) {
+	mode := s.Status().Mode
+	sessions, more := s.SessionExpiries(wordBytesMax)
+	a.cut = a.cut || more
+	a.print("SessionTracker dump:\n")
+	if mode == ModeFollower || mode == ModeObserver {
+		a.learnerSessions(sessions)
+	} else {
+		a.expirySets("Session", expiries(sessions, func(e SessionExpiry) time.Time { return e.Expires }), func(i int) string {
+			return sessionText(sessions[i].Session)
+		})
+	}
+	ephemerals, more := s.Ephemerals(wordBytesMax - a.buf.Len())
+	a.cut = a.cut || more
+	a.ephemerals(ephemerals)
+	conns := s.ConnectionExpiries()
+	a.print("Connections dump:\n")
+	a.expirySets("Connections", expiries(conns, func(e ConnectionExpiry) time.Time { return e.Expires }), func(i int) string {
+		return "ip: /" + conns[i].Remote + " sessionId: " + sessionText(conns[i].Session)
+	})
+}
+
+func expiries[T any](list []T, at func(T) time.Time) []time.Time {
+	times := make([]time.Time, len(list))
+	for i, e := range list {
+		times[i] = at(e)
+	}
+	return times
+}
+
+// expirySets prints what ends at the same time together; times ascend.
+func (a *answer) expirySets(what string, times []time.Time, line func(i int) string) {
+	sets := slices.CompactFunc(slices.Clone(times), time.Time.Equal)
+	a.print("%s Sets (%d)/(%d):\n", what, len(sets), len(times))
+	i := 0
+	for _, at := range sets {
+		end := i
+		for end < len(times) && times[end].Equal(at) {
+			end++
+		}
+		a.print("%d expire at %s:\n", end-i, at.Format(javaDate))
+		for ; i < end; i++ {
+			a.print("\t%s\n", line(i))
+		}
+	}
+}
+
+// learnerSessions is dump's list where another server ends sessions.
+func (a *answer) learnerSessions(list []SessionExpiry) {
+	a.print("Global Sessions(%d):\n", len(list))
+	for _, e := range list {
+		a.print("%s\t%dms\n", sessionText(e.Session), e.Timeout)
+	}
+}
+
+func (a *answer) ephemerals(list []SessionPaths) {
+	a.print("ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(list))
+	for _, e := range list {
+		a.print("%s:\n", sessionText(e.Session))
+		for _, p := range e.Paths {
+			a.print("\t%s\n", p)
+		}
+	}
+}
+
+// watchesBySession is wchc.
+func (a *answer) watchesBySession(list []SessionPaths, more bool) {
+	for _, e := range list {
+		a.print("%s\n", sessionText(e.Session))
+		for _, p := range e.Paths {
+			a.print("\t%s\n", p)
+		}
+	}
+	a.print("\n")
+	a.cut = a.cut || more
+}
+
+// watchesByPath is wchp.
+func (a *answer) watchesByPath(list []PathSessions, more bool) {
+	for _, e := range list {
+		a.print("%s\n", e.Path)
+		for _, id := range e.Sessions {
+			a.print("\t%s\n", sessionText(id))
+		}
+	}
+	a.print("\n")
+	a.cut = a.cut || more
+}
+
+// watchSummary is wchs.
+func (a *answer) watchSummary(w watch.Summary) {
+	a.print("%d connections watching %d paths\nTotal watches:%d\n", w.Watchers, w.Paths, w.Watches)
+}

@@ -1,0 +1,129 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// TestRealDisk runs the whole of it once on the machine's own file system, with goroutines.
+func TestRealDisk(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: filepath.Join(t.TempDir(), "a", "b"), ClusterID: testCluster, SegmentSize: 64 << 10, CacheSize: 4 << 10,
+		Space: SpaceLimits{ReserveBytes: 64 << 10, RefusePercent: -1, RefuseBytes: -1}}
+	d := mustOpen(t, o)
+	m := model{}
+	for i := uint64(1); i <= 200; i++ {
+		hard, entries := hardState{1, 1, i - 1}, batch(i, 1, 1, 2000)
+		m = m.append(hard, entries)
+		if err := d.Log().Append(hs(1, 1, i-1), entries, true); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 0 {
+			m = takeRealSnapshot(t, d, m, i-1)
+		}
+	}
+	if _, n, err := d.Purge(2); err != nil || n == 0 {
+		t.Fatalf("purged %d segments: %v", n, err)
+	}
+	if diff := m.differs(d) + m.snapshotDiffers(d); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Open(o); err == nil {
+		t.Error("two processes share the directory")
+	}
+	if s, err := d.SpaceState(); err != nil || s.Total == 0 || s.Free > s.Total {
+		t.Errorf("space %+v: %v", s, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = mustOpen(t, o)
+	defer d.Close()
+	if diff := m.differs(d) + m.snapshotDiffers(d); diff != "" {
+		t.Error(diff)
+	}
+	checkModes(t, o.Dir)
+}
+
+func takeRealSnapshot(t *testing.T, d *Dir, m model, index uint64) model {
+	t.Helper()
+	content := make([]byte, 5000)
+	w, err := d.CreateSnapshot(Meta{Index: index, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeChunks(w, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return m.withSnapshot(position{index, 1}, content)
+}
+
+func checkModes(t *testing.T, dir string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		st, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != fileMode {
+			t.Errorf("%s has mode %v", e.Name(), st.Mode())
+		}
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != dirMode {
+		t.Errorf("directory has mode %v, %v", st.Mode(), err)
+	}
+}
+
+// TestEmptyDirectoryIsSmall: what a server that never wrote anything keeps on the disk.
+func TestEmptyDirectoryIsSmall(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{Dir: dir, ClusterID: 1, Space: SpaceLimits{ReserveBytes: -1}}
+	d := mustOpen(t, o)
+	defer d.Close()
+	size := int64(0)
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		st, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += st.Size()
+	}
+	if size > 2<<20 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+// TestLogDirectory puts the log on a directory of its own.
+func TestLogDirectory(t *testing.T) {
+	t.Parallel()
+	fs := NewMemFS()
+	o := smallOptions(fs, 1)
+	o.LogDir = "log"
+	s := newScript(o, 9)
+	s.run(80)
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	snaps, _ := fs.ReadDir("data")
+	log, _ := fs.ReadDir("log")
+	for _, n := range snaps {
+		if _, ok := numbered(n, snapshotSuffix); !ok {
+			t.Errorf("data/%s", n)
+		}
+	}
+	if len(snaps) == 0 || len(log) == 0 {
+		t.Errorf("data %v, log %v", snaps, log)
+	}
+}

@@ -1,0 +1,271 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// filled opens a directory whose log has n committed entries.
+func filled(t *testing.T, fs *MemFS, n uint64) *Dir {
+	t.Helper()
+	d := mustOpen(t, smallOptions(fs, 1))
+	for i := uint64(1); i <= n; i++ {
+		if err := d.Log().Append(hs(1, 0, i-1), batch(i, 1, 1, 100), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Log().Append(hs(1, 0, n), nil, true); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func takeSnapshot(t *testing.T, d *Dir, index uint64, chunks ...[]byte) {
+	t.Helper()
+	w, err := d.CreateSnapshot(Meta{Index: index, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}}, Zxid: 5, Digest: 6, FeatureLevel: 7, BodyFormat: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range chunks {
+		if err := w.WriteChunk(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshotLoads(t *testing.T) {
+	t.Parallel()
+	d := filled(t, NewMemFS(), 5)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var chunks [][]byte
+	for i := range 20 {
+		c := make([]byte, rng.IntN(3000)*(i%3))
+		for k := range c {
+			c[k] = byte(rng.Uint32N(uint32(i + 1)))
+		}
+		chunks = append(chunks, c)
+	}
+	takeSnapshot(t, d, 4, chunks...)
+	for _, workers := range []int{1, 4} {
+		s, err := d.OpenSnapshot(4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Index != 4 || s.Term != 1 || s.Zxid != 5 || s.Digest != 6 || s.FeatureLevel != 7 || s.BodyFormat != 8 || s.ClusterID != testCluster ||
+			!slices.Equal(s.ConfState.GetVoters(), []uint64{1, 2}) || s.Chunks() != len(chunks) {
+			t.Errorf("meta %+v, %d chunks", s.Meta, s.Chunks())
+		}
+		var mu sync.Mutex
+		got := make([][]byte, s.Chunks())
+		err = s.Load(workers, func(n int, chunk []byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got[n] = bytes.Clone(chunk)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range chunks {
+			if !bytes.Equal(got[i], chunks[i]) {
+				t.Errorf("%d workers: chunk %d differs", workers, i)
+			}
+		}
+		stop := errors.New("stop")
+		if err := s.Load(workers, func(int, []byte) error { return stop }); err != stop {
+			t.Errorf("%d workers: error of the taker became %v", workers, err)
+		}
+		s.Close()
+	}
+}
+
+func TestSnapshotMustMatchTheLog(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 5)
+	for _, at := range []position{{9, 1}, {4, 2}} {
+		w, err := d.CreateSnapshot(Meta{Index: at.index, Term: at.term})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Commit() == nil {
+			t.Errorf("a snapshot at %v was accepted", at)
+		}
+	}
+	if _, err := d.OpenSnapshot(0); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no snapshot: %v", err)
+	}
+	w, _ := d.CreateSnapshot(Meta{Index: 4, Term: 1})
+	if err := errors.Join(w.Abort(), w.Abort()); err != nil {
+		t.Error(err)
+	}
+	for _, name := range namesOf(memory) {
+		if strings.HasSuffix(name, tmpSuffix) {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if err := w.Commit(); err != ErrClosed {
+		t.Errorf("Commit after Abort: %v", err)
+	}
+}
+
+// TestTransfer sends a snapshot in pieces with a break in between, and one damaged on the way.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	from := filled(t, NewMemFS(), 9)
+	takeSnapshot(t, from, 9, []byte("one"), []byte("two"))
+	s, err := from.OpenSnapshot(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filled(t, NewMemFS(), 2)
+	send := func(damage int64) error {
+		w, err := to.ReceiveSnapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w.Offset() < s.Size() {
+			p := make([]byte, min(50, s.Size()-w.Offset()))
+			if _, err := s.ReadAt(p, w.Offset()); err != nil {
+				t.Fatal(err)
+			}
+			if damage >= w.Offset() && damage < w.Offset()+50 {
+				p[damage-w.Offset()] ^= 1
+			}
+			if err := w.WriteRaw(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return to.Install(w, hs(4, 3, 9))
+	}
+	for i := range s.Size() {
+		if err := send(i); err == nil {
+			t.Fatalf("a snapshot with byte %d damaged on the way was installed", i)
+		}
+	}
+	if last, _ := to.Log().LastIndex(); last != 2 || to.Log().Err() != nil {
+		t.Fatalf("last index %d, %v after refused snapshots", last, to.Log().Err())
+	}
+	if err := send(-1); err != nil {
+		t.Fatal(err)
+	}
+	want := model{}.installed(position{9, 1}, hardState{4, 3, 9}, []byte("onetwo"))
+	if diff := want.differs(to) + want.snapshotDiffers(to); diff != "" {
+		t.Error(diff)
+	}
+	if err := send(-1); err == nil {
+		t.Error("the same snapshot was installed twice")
+	}
+	if err := to.Log().Append(nil, batch(10, 4, 1, 10), true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMixedSnapshots joins parts of two snapshots whose chunks are all intact: only the whole's checksum tells.
+func TestMixedSnapshots(t *testing.T) {
+	t.Parallel()
+	at := position{9, 1}
+	one, err := peerSnapshot(at, []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := peerSnapshot(at, []byte("two"))
+	if err != nil || len(one) != len(two) {
+		t.Fatal(err, len(one), len(two))
+	}
+	_, header, _ := parseMeta(one)
+	mixed := slices.Concat(one[:header], two[header:len(two)-snapFooterSize], one[len(one)-snapFooterSize:])
+	d := filled(t, NewMemFS(), 2)
+	w, err := d.ReceiveSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteRaw(mixed); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Install(w, hs(1, 0, 9)); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("installed, or refused for another reason: %v", err)
+	}
+}
+
+func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	for i := uint64(10); i <= 60; i += 10 {
+		takeSnapshot(t, d, i, []byte{byte(i)})
+	}
+	// Damage that Purge must find out about by itself: the directory is opened anew.
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	memory.Damage(d.snapshotPath(50), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	d = mustOpen(t, smallOptions(memory, 3))
+	snapshots, segments, err := d.Purge(3)
+	if err != nil || segments == 0 {
+		t.Fatalf("purged %d snapshots, %d segments: %v", snapshots, segments, err)
+	}
+	var left []string
+	for _, n := range namesOf(memory) {
+		if strings.HasSuffix(n, snapshotSuffix) {
+			left = append(left, strings.TrimLeft(strings.TrimSuffix(n, snapshotSuffix), "0"))
+		}
+	}
+	if !slices.Equal(left, []string{"1e", "28", "32", "3c"}) {
+		t.Errorf("snapshots left: %v; want three verified ones and none below them", left)
+	}
+	if first, _ := d.Log().FirstIndex(); first > 31 || first < 20 {
+		t.Errorf("first index %d; the oldest snapshot kept is at 30", first)
+	}
+	if n := len(d.Log().spares.ready); n == 0 {
+		t.Error("no purged segment is kept to be written again")
+	}
+	if again, n, err := d.Purge(3); again+n != 0 || err != nil {
+		t.Errorf("a second purge removed %d, %d: %v", again, n, err)
+	}
+}
+
+// TestRefusals: a log that no snapshot connects to, another cluster's directory, a directory in use.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 40)
+	takeSnapshot(t, d, 30, []byte("x"))
+	if _, _, err := d.Purge(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(smallOptions(memory, 2)); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("second Open: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if err := d.Log().Append(nil, nil, true); err != ErrClosed {
+		t.Errorf("Append after Close: %v", err)
+	}
+	o := smallOptions(memory.Clone(), 2)
+	o.ClusterID++
+	other := (*ClusterError)(nil)
+	if _, err := Open(o); !errors.As(err, &other) {
+		t.Errorf("another cluster: %v", err)
+	}
+	memory.Damage(d.snapshotPath(30), func([]byte) []byte { return nil })
+	damage := (*DamageError)(nil)
+	if _, err := Open(smallOptions(memory, 2)); !errors.As(err, &damage) || !strings.Contains(err.Error(), "no verified snapshot") {
+		t.Errorf("log without snapshot: %v", err)
+	}
+}

@@ -1,0 +1,168 @@
+package compat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const goZookeeperModule = "github.com/go-zookeeper/zk@v1.0.4"
+
+// goZookeeperEnsembleTests are those of its tests that start three servers. The others start one, or none.
+var goZookeeperEnsembleTests = []string{
+	"TestIntegration_BasicCluster",
+	"TestIntegration_ClientClusterFailover",
+	"TestIntegration_NoQuorum",
+	"TestIntegration_RecurringReAuthHang",
+	"TestIntegration_DNSHostProviderReconnect",
+	"TestIntegration_IncrementalReconfig",
+	"TestIntegration_Reconfig",
+}
+
+// The module's tests wait for servers with its FLWSrvr, which reads the build date as 01/02/2006. Apache has written
+// 2006-01-02 since 3.6, so no test would start on a server of today: the copy that is run waits in its own way.
+const (
+	oldWait = "_, ok := FLWSrvr(serverAddrs, time.Second)"
+	newWait = "ok := allServe(serverAddrs)"
+	waiting = `package zk
+
+import (
+	"strings"
+	"time"
+)
+
+// allServe reports whether each server says that it serves, and as what.
+func allServe(servers []string) bool {
+	for _, server := range servers {
+		reply, err := fourLetterWord(server, "srvr", time.Second)
+		if err != nil || !strings.Contains(string(reply), "\nMode: ") {
+			return false
+		}
+	}
+	return true
+}
+`
+)
+
+// goZookeeperSuite is go-zookeeper's own suite: its tests of ensembles of three, or all others. A unit is a test.
+func goZookeeperSuite(t *testing.T, servers int) suite {
+	t.Helper()
+	binary := buildGoZookeeper(t)
+	list, err := exec.Command(binary, "-test.list", ".").Output()
+	if err != nil {
+		t.Fatalf("listing go-zookeeper's tests: %v", err)
+	}
+	var tests []string
+	for test := range strings.Lines(string(list)) {
+		test = strings.TrimSpace(test)
+		if strings.HasPrefix(test, "Test") && slices.Contains(goZookeeperEnsembleTests, test) == (servers > 1) {
+			tests = append(tests, test)
+		}
+	}
+	if servers > 1 && len(tests) != len(goZookeeperEnsembleTests) {
+		t.Fatalf("go-zookeeper has only these of its tests of ensembles: %q", tests)
+	}
+	probe := "TestIntegration_WaitForClose"
+	if servers > 1 {
+		probe = "TestIntegration_BasicCluster"
+	}
+	return suite{
+		servers: servers,
+		units:   tests,
+		probe:   probe,
+		group: func(test string) string {
+			if strings.HasPrefix(test, "TestIntegration_") {
+				return "with servers"
+			}
+			return "without"
+		},
+		run: func(ctx context.Context, p Program, _ int, unit, folder string) (Results, error) {
+			env := append(p.standInEnv(t, folder),
+				"ZOOKEEPER_BIN_PATH="+standInFolder(t),
+				"ZK_VERSION="+p.Version,
+				"TMPDIR="+folder)
+			out, err := runGroup(ctx, folder, env, []string{binary, "-test.v", "-test.run", "^" + unit + "$"})
+			os.WriteFile(filepath.Join(folder, "test.log"), []byte(out), 0o644)
+			outcome := goTestOutcome(out, unit)
+			if outcome != Failed && err != nil {
+				return nil, fmt.Errorf("running go-zookeeper's %s: %w", unit, err)
+			}
+			return Results{unit: outcome}, nil
+		},
+	}
+}
+
+// goTestOutcome reads a test's outcome from what go test -v printed. A test that never ended failed.
+func goTestOutcome(out, test string) Outcome {
+	m := regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): ` + regexp.QuoteMeta(test) + ` `).FindStringSubmatch(out)
+	switch {
+	case m == nil, m[1] == "FAIL":
+		return Failed
+	case m[1] == "SKIP":
+		return Skipped
+	}
+	return Passed
+}
+
+// buildGoZookeeper compiles the module's tests, from a copy with the wait replaced, and returns the executable.
+func buildGoZookeeper(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "zk")
+	if err := os.CopyFS(folder, os.DirFS(downloadGoZookeeper(t))); err != nil {
+		t.Fatalf("copying go-zookeeper: %v", err)
+	}
+	file := filepath.Join(folder, "server_help_test.go")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("reading go-zookeeper's start of servers: %v", err)
+	}
+	if strings.Count(string(text), oldWait) != 1 {
+		t.Fatalf("%s: waits for servers otherwise than expected (%q)", file, oldWait)
+	}
+	// The module cache is read-only, and so are its copies.
+	if err := os.Remove(file); err != nil {
+		t.Fatalf("replacing go-zookeeper's wait: %v", err)
+	}
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatalf("replacing go-zookeeper's wait: %v", err)
+		}
+	}
+	write(file, strings.Replace(string(text), oldWait, newWait, 1))
+	write(filepath.Join(folder, "all_serve_test.go"), waiting)
+
+	binary := filepath.Join(folder, "zk.test")
+	build := exec.Command("go", "test", "-c", "-o", binary, ".")
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building go-zookeeper's tests: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// downloadGoZookeeper returns the module's folder in the module cache, fetching it if need be.
+func downloadGoZookeeper(t *testing.T) string {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		download := exec.Command("go", "mod", "download", "-json", goZookeeperModule)
+		download.Dir = os.TempDir() // outside any module, so that this one doesn't come to depend on it
+		out, err := download.Output()
+		var module struct{ Dir, Error string }
+		if json.Unmarshal(out, &module); err == nil && module.Dir != "" {
+			return module.Dir
+		}
+		if attempt == attempts {
+			t.Fatalf("go mod download %s: %v %s", goZookeeperModule, err, module.Error)
+		}
+		time.Sleep(time.Second)
+	}
+}

@@ -1,0 +1,138 @@
+// Package compat lets real clients and a real Apache ZooKeeper judge Zooid.
+//
+// Each test runs the same thing twice, once against Apache (the reference) and once against Zooid (the subject),
+// and compares: the clients' own test suites test by test, scripts by what they print. install.sh fetches what is
+// needed; README.md says what runs and how to run one.
+package compat
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// The server programs that can be started, by the names used in the environment.
+const (
+	Apache39 = "apache-3.9" // the newest 3.9, from the Java registry
+	Apache38 = "apache-3.8" // Debian's
+	Zooid    = "zooid"      // this checkout's
+)
+
+// apache39Version is what client suites are told the server is; Zooid is held to the same. Keep it as in pom.xml.
+const apache39Version = "3.9.5"
+
+// jvmOptions keep a short-lived server small and quick to start: a run starts hundreds.
+var jvmOptions = []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+
+// quorumMain is the class that runs an Apache server, alone or in an ensemble.
+const quorumMain = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+// Program is a server program found on this machine.
+type Program struct {
+	Name      string // one of the constants above
+	Version   string // the ZooKeeper version whose behaviour it is held to
+	zooid     string // Zooid's executable; empty for Apache
+	java      string
+	classPath string
+}
+
+// Find locates the program called name, building Zooid if that is asked for and ZOOID_COMPAT_BINARY doesn't name an
+// executable to use instead. It fails the test if something isn't installed, saying how to install it.
+func Find(t testing.TB, name string) Program {
+	t.Helper()
+	java, err := exec.LookPath("java")
+	if err != nil {
+		t.Fatalf("looking for java: %v; run test/compat/install.sh", err)
+	}
+	// Also Zooid is given Apache's 3.9 class path: that's where the Java shell is.
+	p := Program{Name: name, Version: apache39Version, java: java, classPath: filepath.Join(cacheFolder(t), Apache39, "*")}
+	switch name {
+	case Apache39:
+		needFile(t, filepath.Join(filepath.Dir(p.classPath), "stamp"))
+	case Apache38:
+		p.Version, p.classPath = "3.8.0", "/usr/share/java/zookeeper.jar"
+		needFile(t, p.classPath)
+	case Zooid:
+		p.zooid = zooidExecutable(t)
+	default:
+		t.Fatalf("server program %q: want %s, %s or %s", name, Apache39, Apache38, Zooid)
+	}
+	return p
+}
+
+// command is the command line that runs a server in the foreground.
+func (p Program) command(config string, properties map[string]string) []string {
+	if p.zooid != "" {
+		argv := []string{p.zooid, "server", config}
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			argv = append(argv, "-D", name+"="+properties[name])
+		}
+		return argv
+	}
+	argv := slices.Concat([]string{p.java}, jvmOptions, []string{"-cp", p.classPath})
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		argv = append(argv, "-D"+name+"="+properties[name])
+	}
+	return append(argv, quorumMain, config)
+}
+
+// standInEnv is the environment in which a client's own suite, starting "java" or zkServer.sh, starts p.
+// What the servers print goes to files in logs.
+func (p Program) standInEnv(t testing.TB, logs string) []string {
+	t.Helper()
+	return []string{
+		"PATH=" + standInFolder(t) + string(filepath.ListSeparator) + os.Getenv("PATH"),
+		"COMPAT_ZOOID=" + p.zooid,
+		"COMPAT_JAVA=" + p.java,
+		"COMPAT_LOGS=" + logs,
+		"CLASSPATH=" + p.classPath,
+	}
+}
+
+// standInFolder holds java and zkServer.sh as client suites shall find them.
+func standInFolder(t testing.TB) string {
+	t.Helper()
+	folder, err := filepath.Abs("standin")
+	if err != nil {
+		t.Fatalf("locating the stand-ins for java and zkServer.sh: %v", err)
+	}
+	return folder
+}
+
+func cacheFolder(t testing.TB) string {
+	t.Helper()
+	if folder := os.Getenv("ZOOID_COMPAT_CACHE"); folder != "" {
+		return folder
+	}
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatalf("locating the installed clients: %v; set ZOOID_COMPAT_CACHE as for install.sh", err)
+	}
+	return filepath.Join(folder, "zooid-compat")
+}
+
+func needFile(t testing.TB, file string) {
+	t.Helper()
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("locating installed software: %v; run test/compat/install.sh", err)
+	}
+}
+
+// zooidExecutable builds Zooid from the checkout this package lies in.
+func zooidExecutable(t testing.TB) string {
+	t.Helper()
+	if file := os.Getenv("ZOOID_COMPAT_BINARY"); file != "" {
+		needFile(t, file)
+		return file
+	}
+	file := filepath.Join(t.TempDir(), "zooid")
+	build := exec.Command("go", "build", "-o", file, "./cmd/zooid")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building ./cmd/zooid: %v\n%s", err, out)
+	}
+	return file
+}

@@ -1,0 +1,238 @@
+package compat
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startPatience = 30 * time.Second // until a started server answers a session; a loaded machine needs seconds
+	stopPatience  = 10 * time.Second // from SIGTERM to SIGKILL
+	startAttempts = 3                // each with new ports, for when another process took one
+)
+
+// Options are what a server is started with, beyond ports, data folder and membership.
+type Options struct {
+	// Config holds lines of zoo.cfg by key; they win over the defaults.
+	Config map[string]string
+	// Properties are given as -D name=value, to Apache and to Zooid alike.
+	Properties map[string]string
+}
+
+// defaultConfig makes a server answer every four-letter word and listen on nothing but its ports.
+var defaultConfig = map[string]string{
+	"tickTime":               "500",
+	"initLimit":              "20",
+	"syncLimit":              "10",
+	"maxClientCnxns":         "0",
+	"4lw.commands.whitelist": "*",
+	"admin.enableServer":     "false",
+}
+
+// Server is a running server process. Methods are for one goroutine.
+type Server struct {
+	Addr    string // where clients connect: 127.0.0.1:port
+	Folder  string // holds zoo.cfg, data, server.log
+	Program Program
+	argv    []string
+	process *exec.Cmd
+	exited  chan struct{} // closed when process has ended
+}
+
+// Start runs one standalone server in a folder of its own and returns when it answers a session. It is stopped when
+// the test ends; if the test failed, the server's log is kept and its end shown.
+func Start(t testing.TB, p Program, opts Options) *Server {
+	t.Helper()
+	return StartEnsemble(t, p, 1, opts)[0]
+}
+
+// StartEnsemble runs an ensemble of n servers (1: a standalone server) and returns when every one answers a session.
+// Otherwise it is like Start.
+func StartEnsemble(t testing.TB, p Program, n int, opts Options) []*Server {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		servers := configure(t, p, n, opts)
+		err := startAll(servers)
+		if err == nil {
+			t.Cleanup(func() {
+				for _, s := range servers {
+					s.Stop()
+					if t.Failed() {
+						t.Logf("log of %s at %s, kept in %s, ends:\n%s", p.Name, s.Addr, s.keepLog(), s.logEnd())
+					}
+				}
+			})
+			return servers
+		}
+		for _, s := range servers {
+			s.Kill()
+		}
+		if attempt == startAttempts {
+			t.Fatalf("starting %d server(s) of %s: %v, in each of %d attempts", n, p.Name, err, attempt)
+		}
+	}
+}
+
+func startAll(servers []*Server) error {
+	for _, s := range servers {
+		if err := s.launch(); err != nil {
+			return err
+		}
+	}
+	for _, s := range servers {
+		if err := s.waitReady(); err != nil {
+			return fmt.Errorf("%w; its log ends:\n%s", err, s.logEnd())
+		}
+	}
+	return nil
+}
+
+// configure lays out the folders of n servers that will know each other.
+func configure(t testing.TB, p Program, n int, opts Options) []*Server {
+	t.Helper()
+	const perServer = 3 // client, peer, election
+	ports := freePorts(t, n*perServer)
+	members := make(map[string]string)
+	if n > 1 {
+		for i := range n {
+			own := ports[i*perServer:]
+			members[fmt.Sprintf("server.%d", i+1)] =
+				fmt.Sprintf("127.0.0.1:%d:%d;127.0.0.1:%d", own[1], own[2], own[0])
+		}
+	}
+	servers := make([]*Server, n)
+	for i := range servers {
+		folder := t.TempDir()
+		data := filepath.Join(folder, "data")
+		settings := maps.Clone(defaultConfig)
+		settings["dataDir"] = data
+		if n == 1 {
+			settings["clientPort"] = fmt.Sprint(ports[0])
+			settings["clientPortAddress"] = "127.0.0.1"
+		}
+		maps.Copy(settings, members)
+		maps.Copy(settings, opts.Config)
+		var config strings.Builder
+		for _, key := range slices.Sorted(maps.Keys(settings)) {
+			fmt.Fprintf(&config, "%s=%s\n", key, settings[key])
+		}
+		file := filepath.Join(folder, "zoo.cfg")
+		err := errors.Join(
+			os.Mkdir(data, 0o755),
+			os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", i+1), 0o644),
+			os.WriteFile(file, []byte(config.String()), 0o644))
+		if err != nil {
+			t.Fatalf("laying out the folder of server %d: %v", i+1, err)
+		}
+		servers[i] = &Server{
+			Addr:    fmt.Sprintf("127.0.0.1:%d", ports[i*perServer]),
+			Folder:  folder,
+			Program: p,
+			argv:    p.command(file, opts.Properties),
+		}
+	}
+	return servers
+}
+
+// launch starts the process; it doesn't wait for anything.
+func (s *Server) launch() error {
+	log, err := os.OpenFile(filepath.Join(s.Folder, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.process = exec.Command(s.argv[0], s.argv[1:]...)
+	s.process.Dir = s.Folder
+	s.process.Stdout, s.process.Stderr = log, log
+	// Should the test binary be killed, its servers go, too.
+	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.process.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", s.Program.Name, err)
+	}
+	exited := make(chan struct{})
+	s.exited = exited
+	process := s.process
+	go func() {
+		process.Wait()
+		close(exited)
+	}()
+	return nil
+}
+
+func (s *Server) waitReady() error {
+	deadline := time.Now().Add(startPatience)
+	for {
+		err := answersSession(s.Addr, time.Second)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("%s ended before it answered: %v", s.Program.Name, s.process.ProcessState)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s answered no session at %s within %v: %w", s.Program.Name, s.Addr, startPatience, err)
+		}
+	}
+}
+
+// Stop ends the server by SIGTERM, and by SIGKILL if that does nothing for ten seconds, and returns when it has
+// ended. A server not running is left alone.
+func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+
+// Kill ends the server by SIGKILL and returns when it has ended. A server not running is left alone.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+func (s *Server) end(signal syscall.Signal) {
+	if s.process == nil || s.process.Process == nil {
+		return
+	}
+	s.process.Process.Signal(signal) // an error says it has ended already
+	select {
+	case <-s.exited:
+	case <-time.After(stopPatience):
+		s.process.Process.Kill()
+		<-s.exited
+	}
+	s.process = nil
+}
+
+// logEnd is the end of what the server printed.
+func (s *Server) logEnd() string { return fileEnd(filepath.Join(s.Folder, "server.log")) }
+
+// keepLog copies what the server printed to where it outlives the test, and returns where.
+func (s *Server) keepLog() string {
+	log, err := os.ReadFile(filepath.Join(s.Folder, "server.log"))
+	if err != nil {
+		return err.Error()
+	}
+	kept, err := os.CreateTemp("", "zooid-compat-"+s.Program.Name+"-*.log")
+	if err != nil {
+		return err.Error()
+	}
+	_, writeErr := kept.Write(log)
+	if err := errors.Join(writeErr, kept.Close()); err != nil {
+		return err.Error()
+	}
+	return kept.Name()
+}
+
+// fileEnd is the end of a log, or why it can't be read.
+func fileEnd(file string) string {
+	const enough = 2 << 10
+	log, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-enough):])
+}
