@@ -10,3 +10,9 @@ require (
 	golang.org/x/sys v0.38.0
 	google.golang.org/protobuf v1.36.11
 )
+
+require (
+	github.com/pavlo-v-chernykh/keystore-go/v4 v4.5.0 // indirect
+	golang.org/x/crypto v0.11.0 // indirect
+	software.sslmate.com/src/go-pkcs12 v0.7.4 // indirect
+)

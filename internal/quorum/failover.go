@@ -21,20 +21,20 @@ type failover struct {
 const rankTicks = 1
 
 // lost notes that a peer closed its connection to this server.
-func (f *failover) lost(p *Peer, id uint64) {
-	if id != p.node.Leader() || p.node.IsLeader() || p.sole {
+func (f *failover) lost(l *Loop, id uint64) {
+	if id != l.node.Leader() || l.node.IsLeader() || l.sole {
 		return
 	}
-	*f = failover{leader: id, forget: p.ticks + 1, at: p.ticks + 1 + rankTicks*f.rank(p, id)}
+	*f = failover{leader: id, forget: l.ticks + 1, at: l.ticks + 1 + rankTicks*f.rank(l, id)}
 }
 
 // rank is this server's place among the voters without the lost leader.
-func (f *failover) rank(p *Peer, lost uint64) uint64 {
-	voters := slices.Clone(p.conf.GetVoters())
+func (f *failover) rank(l *Loop, lost uint64) uint64 {
+	voters := slices.Clone(l.conf.GetVoters())
 	slices.Sort(voters)
 	rank := uint64(0)
 	for _, v := range voters {
-		if v == p.o.ID {
+		if v == l.o.ID {
 			break
 		}
 		if v != lost {
@@ -45,25 +45,25 @@ func (f *failover) rank(p *Peer, lost uint64) uint64 {
 }
 
 // led ends the waiting once there is a leader again.
-func (f *failover) led(l Leadership) {
-	if l.Leader != 0 {
+func (f *failover) led(lead Leadership) {
+	if lead.Leader != 0 {
 		*f = failover{}
 	}
 }
 
-func (f *failover) tick(p *Peer) {
+func (f *failover) tick(l *Loop) {
 	if f.leader == 0 {
 		return
 	}
-	if p.ticks == f.forget && p.node.Leader() == f.leader {
-		p.node.ForgetLeader()
+	if l.ticks == f.forget && l.node.Leader() == f.leader {
+		l.node.ForgetLeader()
 	}
-	if p.ticks >= f.at {
+	if l.ticks >= f.at {
 		*f = failover{}
-		if p.node.Leader() == 0 && slices.Contains(p.conf.GetVoters(), p.o.ID) {
-			p.log.Info("the leader's connection ended: asking for a vote")
-			if err := p.node.Campaign(); err != nil {
-				p.log.Warn("an election could not be started", "err", err)
+		if l.node.Leader() == 0 && slices.Contains(l.conf.GetVoters(), l.o.ID) {
+			l.log.Info("the leader's connection ended: asking for a vote")
+			if err := l.node.Campaign(); err != nil {
+				l.log.Warn("an election could not be started", "err", err)
 			}
 		}
 	}

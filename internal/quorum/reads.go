@@ -20,49 +20,49 @@ type reads struct {
 // readRetryTicks is after how many ticks a question counts as lost.
 const readRetryTicks = 5
 
-func (r *reads) ask(p *Peer, ticket uint64) {
+func (r *reads) ask(l *Loop, ticket uint64) {
 	if r.asked != 0 {
 		r.next = ticket
 		return
 	}
-	r.asked, r.since = ticket, p.ticks
+	r.asked, r.since = ticket, l.ticks
 	r.id++
-	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.id))
+	l.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.id))
 }
 
-func (r *reads) answered(p *Peer, rs raft.ReadState) {
+func (r *reads) answered(l *Loop, rs raft.ReadState) {
 	if len(rs.RequestCtx) != 8 || binary.BigEndian.Uint64(rs.RequestCtx) != r.id || r.asked == 0 {
 		return
 	}
 	r.ready, r.readyAt, r.asked = r.asked, rs.Index, 0
-	r.applied(p)
+	r.applied(l)
 	if r.next != 0 {
 		next := r.next
 		r.next = 0
-		r.ask(p, next)
+		r.ask(l, next)
 	}
 }
 
-func (r *reads) applied(p *Peer) {
-	if r.ready != 0 && p.applied >= r.readyAt {
+func (r *reads) applied(l *Loop) {
+	if r.ready != 0 && l.applied >= r.readyAt {
 		ticket := r.ready
 		r.ready = 0
-		p.o.State.Synced(ticket)
+		l.o.State.Synced(ticket)
 	}
 }
 
 // tick asks again if the question seems lost.
-func (r *reads) tick(p *Peer) {
-	if r.asked != 0 && p.ticks-r.since > readRetryTicks {
-		r.retry(p)
+func (r *reads) tick(l *Loop) {
+	if r.asked != 0 && l.ticks-r.since > readRetryTicks {
+		r.retry(l)
 	}
 }
 
-func (r *reads) retry(p *Peer) {
+func (r *reads) retry(l *Loop) {
 	if r.asked == 0 {
 		return
 	}
 	ticket := max(r.asked, r.next)
 	r.asked, r.next = 0, 0
-	r.ask(p, ticket)
+	r.ask(l, ticket)
 }

@@ -16,7 +16,7 @@ type Progress struct {
 	Synced bool // receives entries as they come
 }
 
-// Status is a Peer's state at its last tick or change of leader.
+// Status is a Loop's state at its last tick or change of leader.
 type Status struct {
 	Leadership
 	Applied   uint64
@@ -26,24 +26,24 @@ type Status struct {
 }
 
 // Status returns the state of the quorum as this server sees it.
-func (p *Peer) Status() Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.status
+func (l *Loop) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
 }
 
 // publish renews what Status returns.
-func (p *Peer) publish() {
+func (l *Loop) publish() {
 	s := Status{
-		Leadership: p.lastLead, Applied: p.applied,
-		Voters: slices.Clone(p.conf.GetVoters()), Observers: slices.Clone(p.conf.GetLearners()),
+		Leadership: l.lastLead, Applied: l.applied,
+		Voters: slices.Clone(l.conf.GetVoters()), Observers: slices.Clone(l.conf.GetLearners()),
 	}
-	if p.node.IsLeader() {
-		s.Followers = p.node.Followers()
+	if l.node.IsLeader() {
+		s.Followers = l.node.Followers()
 	}
-	p.mu.Lock()
-	p.status = s
-	p.mu.Unlock()
+	l.mu.Lock()
+	l.status = s
+	l.mu.Unlock()
 }
 
 // Followers returns what a leader knows of the others, by ascending id.

@@ -49,9 +49,8 @@ type partialSnapshot struct {
 	w           *storage.SnapshotWriter
 }
 
-// send streams the newest snapshot, whose metadata raft put in m, to a peer.
-func (s *streams) send(m *pb.Message) {
-	to := m.GetTo()
+// send streams the snapshot at index to a peer, with raft's message.
+func (s *streams) send(to, index uint64, message []byte) {
 	s.mu.Lock()
 	busy := s.sending[to]
 	s.sending[to] = true
@@ -61,40 +60,36 @@ func (s *streams) send(m *pb.Message) {
 	}
 	s.t.wg.Go(func() {
 		began := time.Now()
-		n, err := s.stream(m)
+		n, err := s.stream(to, index, message)
 		s.mu.Lock()
 		delete(s.sending, to)
 		s.mu.Unlock()
 		if err != nil && s.t.ctx.Err() == nil {
 			s.log.Warn("a snapshot could not be sent; it is tried again", "peer", to, "err", err)
 		} else if err == nil {
-			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", m.GetSnapshot().GetMetadata().GetIndex(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n, "took", time.Since(began).Round(time.Millisecond))
 		}
-		s.t.tell(event{kind: eventSent, from: to, err: err})
+		s.t.tell(Event{Kind: EventSent, From: to, Err: err})
 	})
 }
 
-func (s *streams) stream(m *pb.Message) (sent int64, err error) {
-	snap, err := s.dir.OpenSnapshot(m.GetSnapshot().GetMetadata().GetIndex())
+func (s *streams) stream(to, index uint64, message []byte) (sent int64, err error) {
+	snap, err := s.dir.OpenSnapshot(index)
 	if err != nil {
 		return 0, err
 	}
 	defer snap.Close()
-	r := s.t.remote(m.GetTo())
+	r := s.t.remote(to)
 	if r == nil {
-		return 0, fmt.Errorf("server %d is no member any more", m.GetTo())
+		return 0, fmt.Errorf("server %d is no member any more", to)
 	}
 	c, err := s.dial(r)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	head, err := proto.Marshal(m)
-	if err != nil {
-		return 0, fmt.Errorf("encode the snapshot's message: %w", err)
-	}
 	c.SetDeadline(time.Now().Add(streamTimeout))
-	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(head))), head...)
+	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
 	if _, err := c.Write(binary.BigEndian.AppendUint64(b, uint64(snap.Size()))); err != nil {
 		return 0, err
 	}
@@ -157,17 +152,17 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 
 // receive takes a snapshot connection over.
 func (s *streams) receive(c net.Conn, from uint64) {
-	m, w, err := s.take(c)
+	message, w, err := s.take(c)
 	if err != nil {
 		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
 		return
 	}
-	s.t.tell(event{kind: eventSnapshot, from: from, msg: m, file: w})
+	s.t.tell(Event{Kind: EventSnapshot, From: from, Data: message, File: w})
 	c.SetDeadline(time.Now().Add(streamTimeout))
 	c.Write([]byte{1})
 }
 
-func (s *streams) take(c net.Conn) (*pb.Message, *storage.SnapshotWriter, error) {
+func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
 	c.SetDeadline(time.Now().Add(streamTimeout))
 	var n [8]byte
 	if _, err := io.ReadFull(c, n[:4]); err != nil {
@@ -210,7 +205,7 @@ func (s *streams) take(c net.Conn) (*pb.Message, *storage.SnapshotWriter, error)
 			return nil, nil, err
 		}
 	}
-	return m, p.w, nil
+	return head, p.w, nil
 }
 
 // resume returns what has arrived of the snapshot that m announces, or begins it.

@@ -10,11 +10,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	pb "go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/zooid-project/zooid/internal/storage"
 )
 
 const (
@@ -31,34 +26,11 @@ const (
 	eventsMax = 1024
 )
 
-// eventKind says what an event is.
-type eventKind uint8
-
-const (
-	eventMessage   eventKind = iota // a raft message
-	eventForward                    // requests from a follower
-	eventHeard                      // session report of a follower
-	eventConnected                  // our connection to the peer is new: what was sent before may be lost
-	eventLost                       // the peer closed or reset its connection to us
-	eventSnapshot                   // a peer's snapshot has arrived whole
-	eventSent                       // our snapshot was sent to a peer, or wasn't
-)
-
-// An event is what the transport tells the loop.
-type event struct {
-	kind eventKind
-	from uint64
-	msg  *pb.Message
-	data []byte
-	file *storage.SnapshotWriter // of eventSnapshot
-	err  error                   // of eventSent
-}
-
 // transport carries messages between this server and its peers.
 type transport struct {
 	id, cluster uint64
 	log         *slog.Logger
-	events      chan event
+	events      chan Event
 	snapshot    func(net.Conn, uint64) // takes over an accepted snapshot connection
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
 
@@ -74,7 +46,7 @@ type transport struct {
 
 func newTransport(id, cluster uint64, log *slog.Logger) *transport {
 	t := &transport{
-		id: id, cluster: cluster, log: log, events: make(chan event, eventsMax),
+		id: id, cluster: cluster, log: log, events: make(chan Event, eventsMax),
 		remotes: map[uint64]*remote{}, incoming: map[net.Conn]uint64{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -133,7 +105,7 @@ func (t *transport) remote(id uint64) *remote {
 }
 
 // send queues a frame for a peer, and reports false if it was dropped.
-func (t *transport) send(to uint64, kind byte, payload []byte) bool {
+func (t *transport) send(to uint64, kind FrameKind, payload []byte) bool {
 	r := t.remote(to)
 	return r != nil && r.send(kind, payload)
 }
@@ -167,7 +139,7 @@ func (t *transport) close() {
 }
 
 // tell hands an event to the loop; it blocks while the loop is behind.
-func (t *transport) tell(e event) {
+func (t *transport) tell(e Event) {
 	select {
 	case t.events <- e:
 	case <-t.ctx.Done():
@@ -210,7 +182,7 @@ func (t *transport) serve(c net.Conn) {
 	err = t.read(c, h.from)
 	if t.ctx.Err() == nil {
 		t.log.Info("a peer's connection ended", "peer", h.from, "err", err)
-		t.tell(event{kind: eventLost, from: h.from})
+		t.tell(Event{Kind: EventLost, From: h.from})
 	}
 }
 
@@ -238,23 +210,11 @@ func (t *transport) read(c net.Conn, from uint64) error {
 		if err != nil {
 			return err
 		}
-		switch kind {
-		case frameRaft:
-			m := &pb.Message{}
-			if err := proto.Unmarshal(payload, m); err != nil {
-				return fmt.Errorf("decode a raft message: %w", err)
-			}
-			if m.GetFrom() != from {
-				return fmt.Errorf("server %d sent a raft message in the name of %d", from, m.GetFrom())
-			}
-			t.tell(event{kind: eventMessage, from: from, msg: m})
-		case frameForward:
-			t.tell(event{kind: eventForward, from: from, data: payload})
-		case frameHeard:
-			t.tell(event{kind: eventHeard, from: from, data: payload})
-		default:
+		e, ok := kind.Event(from, payload)
+		if !ok {
 			return fmt.Errorf("unknown kind of frame %d: upgrade this server", kind)
 		}
+		t.tell(e)
 	}
 }
 
@@ -274,7 +234,7 @@ type remote struct {
 
 // send queues a frame; while there is no connection frames are dropped, since
 // raft repeats what matters and requests are sent again once it is up.
-func (r *remote) send(kind byte, payload []byte) bool {
+func (r *remote) send(kind FrameKind, payload []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.up {
@@ -318,7 +278,7 @@ func (r *remote) run() {
 			r.t.log.Info("a peer is reached", "peer", r.id)
 		}
 		pause, said = redialMin, ""
-		r.t.tell(event{kind: eventConnected, from: r.id})
+		r.t.tell(Event{Kind: EventConnected, From: r.id})
 		err = r.write(c)
 		c.Close()
 		r.mu.Lock()

@@ -36,12 +36,29 @@ const (
 	connSnapshot byte = 2
 )
 
-// The kinds of frame on a connMessages connection.
+// FrameKind says what a frame on a connMessages connection holds.
+type FrameKind byte
+
+// The kinds of frame.
 const (
-	frameRaft    byte = 1 // a raft message
-	frameForward byte = 2 // requests of a follower's clients, for the leader
-	frameHeard   byte = 3 // sessions (8 bytes each) heard on a follower since its last report
+	FrameRaft    FrameKind = 1 // a raft message
+	FrameForward FrameKind = 2 // requests of a follower's clients, for the leader
+	FrameHeard   FrameKind = 3 // sessions (8 bytes each) heard on a follower since its last report
 )
+
+// Event returns what a frame from a peer means to the Loop; ok is false for a
+// kind that this version doesn't know.
+func (k FrameKind) Event(from uint64, payload []byte) (e Event, ok bool) {
+	switch k {
+	case FrameRaft:
+		return Event{Kind: EventRaft, From: from, Data: payload}, true
+	case FrameForward:
+		return Event{Kind: EventForward, From: from, Data: payload}, true
+	case FrameHeard:
+		return Event{Kind: EventHeard, From: from, Data: payload}, true
+	}
+	return Event{}, false
+}
 
 type hello struct {
 	kind              byte
@@ -107,12 +124,12 @@ type refusedError struct{ reason string }
 func (e *refusedError) Error() string { return "the peer refused: " + e.reason }
 
 // appendFrame appends a frame's length and kind for a payload of n bytes.
-func appendFrameHead(b []byte, kind byte, n int) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(n+1)), kind)
+func appendFrameHead(b []byte, kind FrameKind, n int) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(n+1)), byte(kind))
 }
 
 // readFrame reads one frame into buf, which grows as bytes arrive.
-func readFrame(r io.Reader, buf []byte) (kind byte, payload []byte, err error) {
+func readFrame(r io.Reader, buf []byte) (kind FrameKind, payload []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, buf, err
@@ -130,5 +147,5 @@ func readFrame(r io.Reader, buf []byte) (kind byte, payload []byte, err error) {
 			return 0, buf, fmt.Errorf("a frame is cut short: %w", err)
 		}
 	}
-	return head[4], buf, nil
+	return FrameKind(head[4]), buf, nil
 }

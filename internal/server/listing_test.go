@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
@@ -128,6 +129,28 @@ func TestLayoutsOfEnsembles(t *testing.T) {
 		c.print(&a)
 		if got := string(a.text()); got != c.want {
 			t.Errorf("got\n%swant\n%s", got, c.want)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	three := []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3, Observer: true}}
+	for _, c := range []struct {
+		id              uint64
+		members         []quorum.Member
+		leads           bool
+		mode, peerState string
+	}{
+		{1, nil, true, "standalone", ""},
+		{1, three[:1], true, "standalone", ""},
+		{1, three, true, "leader", "leading - broadcast"},
+		{1, three, false, "follower", "following - broadcast"},
+		{3, three, false, "observer", "observing - broadcast"},
+	} {
+		s := &Server{opt: Options{ID: c.id, Members: c.members}}
+		if mode, peerState := s.mode(c.leads); mode != c.mode || peerState != c.peerState {
+			t.Errorf("server %d of %d, leads %v: %q, %q", c.id, len(c.members), c.leads, mode, peerState)
 		}
 	}
 }

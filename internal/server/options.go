@@ -107,6 +107,9 @@ func (o Options) withDefaults() Options {
 	if o.SnapBytes <= 0 {
 		o.SnapBytes = snapBytesDefault
 	}
+	if o.Settings.FeatureLevel == 0 {
+		o.Settings.FeatureLevel = tree.FeatureLevelMax
+	}
 	if o.LogDir == "" {
 		o.LogDir = o.DataDir
 	}

@@ -82,7 +82,7 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 			return fmt.Errorf("apply log entry %d of term %d: %w: rebuild this server from its peers or a backup", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
-		r.serving = r.serving || e.Term == r.leader.Term
+		r.serving = r.serving || r.leader.Leader != 0 && e.Term == r.leader.Term
 	}
 	r.writes.flush()
 	touched := r.touched

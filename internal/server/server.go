@@ -126,8 +126,10 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	})
 	if err != nil {
 		dir.Close()
+		return err
 	}
-	return err
+	s.peer.Start()
+	return nil
 }
 
 // listenForPeers returns the members of the group, and the listener of this

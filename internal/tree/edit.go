@@ -37,6 +37,8 @@ type newNode struct {
 	owner int64 // depends on the kind
 	zxid  int64
 	time  int64
+
+	aversion int32
 }
 
 // insertNode adds a child, which must not exist, as the parent's last. It leaves
@@ -52,7 +54,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	n := t.at(slot)
 	*n = node{
 		hash: t.key.child(t.at(parent).hash, name), czxid: c.zxid, mzxid: c.zxid, pzxid: c.zxid,
-		ctime: c.time, mtime: c.time, owner: c.owner, parent: parent, acl: c.acl,
+		ctime: c.time, mtime: c.time, owner: c.owner, parent: parent, acl: c.acl, aversion: c.aversion,
 		nameKind: uint32(len(name)) | uint32(c.kind)<<kindShift, dataLen: dataLen(c.data),
 	}
 	n.block = t.payloads.get(n.payload())

@@ -67,7 +67,7 @@ func newModel() *model {
 	for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
 		n := &modelNode{data: []byte{}, acl: jute.WorldACL(jute.PermAll)}
 		if path == "/zookeeper/config" {
-			n.acl = jute.WorldACL(jute.PermRead)
+			n.acl, n.stat.Aversion = jute.WorldACL(jute.PermRead), -1
 		}
 		m.nodes[path] = n
 	}

@@ -88,7 +88,10 @@ func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) (
 		return dst, code
 	}
 	below := t.totals.nodes - 1
-	if slot != rootSlot {
+	switch {
+	case path == "": // where Apache counts "/" as below ""
+		below++
+	case slot != rootSlot:
 		below = -1
 		t.walk(slot, func(*node) { below++ })
 	}

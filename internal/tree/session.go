@@ -180,6 +180,7 @@ func (t *Tree) expire(q *Request, r *Result) {
 
 // closeSession ends a session: its znodes go, oldest first, all in one zxid.
 func (t *Tree) closeSession(id int64, r *Result) {
+	r.Closed = true
 	slot := t.sessions.index[id]
 	for {
 		z := t.sessions.slots.at(slot).first

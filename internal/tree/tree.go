@@ -74,7 +74,7 @@ func New(o Options) *Tree {
 	t.totals.digest += t.nodeDigest(n)
 	t.position.zxid = 0
 	zk := t.insertNode(root, "zookeeper", newNode{data: emptyData, acl: aclOpen})
-	t.insertNode(zk, "config", newNode{data: emptyData, acl: aclConfig})
+	t.insertNode(zk, "config", newNode{data: emptyData, acl: aclConfig, aversion: -1}) // as Apache 3.8 shows it
 	t.insertNode(zk, "quota", newNode{data: emptyData, acl: aclOpen})
 	return t
 }

@@ -1,0 +1,265 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// comparison is `zooid bench compare`: what to run on which servers.
+type comparison struct {
+	servers  []serverSpec
+	profiles []profile
+	rounds   int
+	quick    bool
+	dir      string
+	commit   string
+	json     bool
+	markdown bool
+	options  options // only for colour and quiet
+	more     []string
+}
+
+// roundsMax bounds -rounds: more don't make a median better.
+const roundsMax = 101
+
+// mainCompare is `zooid bench compare`.
+func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parseCompare(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, helpCompare)
+		printProfiles(stdout)
+		fmt.Fprint(stdout, "\nflags:\n")
+		fs, _ := (&comparison{}).flags()
+		printFlags(stdout, fs)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p := newProgress(stderr, c.options.quiet)
+	m := describeMachine(ctx, c.dir, c.commit)
+	if c.json {
+		if err := json.NewEncoder(stdout).Encode(map[string]machine{"machine": m}); err != nil {
+			return err
+		}
+	}
+	outcomes, err := c.run(ctx, p, stdout)
+	p.clear()
+	if err != nil {
+		return err
+	}
+	if err := c.report(stdout, m, outcomes); err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		for _, rounds := range o.results {
+			for _, r := range rounds {
+				if r.Failed != "" && !r.leftOut() {
+					return fmt.Errorf("compare: some trials failed; their figures are missing above")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// compareFlags are the flags whose values need more reading.
+type compareFlags struct {
+	specs    [3]string
+	floor    bool
+	names    textList
+	profiles textList
+	time     string
+	warm     string
+}
+
+func (c *comparison) flags() (*flag.FlagSet, *compareFlags) {
+	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	var f compareFlags
+	for i, name := range []string{"a", "b", "c"} {
+		fs.StringVar(&f.specs[i], name, "", "a `server`: HOST:PORT[@PID] or a command with {port} and {dir}")
+	}
+	fs.BoolVar(&f.floor, "floor", false, "also the floor: sockets, framing and a synced log, nothing else")
+	fs.Var(&f.names, "names", "comma-separated `names` of the servers in the table (default: a,b,c)")
+	fs.Var(&f.profiles, "profiles", "comma-separated `profiles` or scenarios (default: all)")
+	fs.IntVar(&c.rounds, "rounds", 3, "interleaved rounds")
+	fs.BoolVar(&c.quick, "quick", false, "short times and small sizes: to see that all works")
+	fs.StringVar(&f.time, "time", "", "measured `time` per trial instead of the profile's")
+	fs.StringVar(&f.warm, "warm", "", "warm-up `time` per trial instead of the profile's")
+	fs.StringVar(&c.dir, "dir", "", "make fresh directories below `path` (default: the system's temporary directory)")
+	fs.StringVar(&c.commit, "commit", "", "the `commit` measured, if the binary doesn't know")
+	fs.BoolVar(&c.json, "json", false, "print a JSON line per trial and no table")
+	fs.BoolVar(&c.markdown, "markdown", false, "print the table in Markdown")
+	fs.BoolVar(&c.options.quiet, "quiet", false, "no progress line")
+	fs.StringVar(&c.options.color, "color", "auto", "colours: auto, always, never")
+	return fs, &f
+}
+
+func parseCompare(args []string) (*comparison, error) {
+	c := &comparison{}
+	fs, f := c.flags()
+	rest, err := parseInterleaved(fs, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		return nil, usagef("compare takes no argument %q; servers are named by -a, -b and -c, profiles by -profiles", rest[0])
+	}
+	if c.rounds < 1 || c.rounds > roundsMax {
+		return nil, usagef("-rounds %d: must be from 1 to %d", c.rounds, roundsMax)
+	}
+	if f.time != "" {
+		c.more = append(c.more, "-time", f.time)
+	}
+	if f.warm != "" {
+		c.more = append(c.more, "-warm", f.warm)
+	}
+	if c.profiles, err = pickProfiles(f.profiles); err != nil {
+		return nil, err
+	}
+	for i, text := range f.specs {
+		if text == "" {
+			continue
+		}
+		s, err := parseSpec(string(rune('a'+i)), text)
+		if err != nil {
+			return nil, err
+		}
+		c.servers = append(c.servers, s)
+	}
+	if f.floor {
+		s, err := floorSpec()
+		if err != nil {
+			return nil, err
+		}
+		c.servers = append(c.servers, s)
+	}
+	if len(c.servers) < 2 {
+		return nil, usagef("compare needs two servers at least: -a and -b, or -a and -floor")
+	}
+	if len(f.names) > len(c.servers) {
+		return nil, usagef("-names has %d names for %d servers", len(f.names), len(c.servers))
+	}
+	for i, name := range f.names {
+		c.servers[i].name = name
+	}
+	return c, nil
+}
+
+// floorSpec starts this binary as a floor.
+func floorSpec() (serverSpec, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return serverSpec{}, fmt.Errorf("start the floor: %w", err)
+	}
+	return serverSpec{name: "floor", floor: true,
+		command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
+}
+
+// run does all rounds: each profile on one server after the other. A trial that
+// fails is noted and the others go on; only the end of ctx ends all.
+func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]outcome, error) {
+	outcomes := make([]outcome, len(c.profiles))
+	for i, pr := range c.profiles {
+		outcomes[i] = outcome{pr, make([][]result, len(c.servers))}
+	}
+	for round := 1; round <= c.rounds; round++ {
+		for i, pr := range c.profiles {
+			for s, spec := range c.servers {
+				if p != nil {
+					p.prefix = fmt.Sprintf("round %d of %d, %s on %s: ", round, c.rounds, pr.name, spec.name)
+				}
+				r := c.trial(ctx, pr, spec, p)
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				r.Profile, r.Server, r.Round = pr.name, spec.name, round
+				outcomes[i].results[s] = append(outcomes[i].results[s], r)
+				if c.json {
+					if err := r.writeJSON(jsonTo); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return outcomes, nil
+}
+
+// leftOutMark begins the Failed of a trial that a server can't have.
+const leftOutMark = "left out: "
+
+func (r *result) leftOut() bool { return strings.HasPrefix(r.Failed, leftOutMark) }
+
+// trial runs one profile on one server, on a fresh one if it can be started.
+func (c *comparison) trial(ctx context.Context, pr profile, spec serverSpec, p *progress) result {
+	failed := func(err error) result { return result{Scenario: pr.scenario, Failed: err.Error()} }
+	if why := pr.runsOn(spec); why != "" {
+		return result{Scenario: pr.scenario, Failed: leftOutMark + why}
+	}
+	s, err := findScenario(pr.scenario)
+	if err != nil {
+		return failed(err)
+	}
+	o, _, err := parseOptions(pr.name, pr.flags(s, c.quick, c.more)...)
+	if err != nil {
+		return failed(err)
+	}
+	t := &trial{options: o, name: pr.scenario, progress: p, measured: spec.pids}
+	t.servers = spec.addrs
+	if spec.command != "" {
+		p.note("starting")
+		if t.server, err = startServer(ctx, spec, c.dir); err != nil {
+			return failed(err)
+		}
+		defer t.server.stop()
+		t.servers, t.measured = []string{t.server.addr}, t.server.processes()
+	}
+	r, err := t.execute(ctx, s)
+	if err != nil {
+		return failed(err)
+	}
+	return r
+}
+
+// report writes the table with what it needs to be understood.
+func (c *comparison) report(w io.Writer, m machine, outcomes []outcome) error {
+	if c.json {
+		return nil
+	}
+	names := make([]string, len(c.servers))
+	for i, s := range c.servers {
+		names[i] = s.name
+	}
+	if err := m.write(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "- %d rounds, interleaved: median, in parentheses the least and the greatest; ratios are taken within a round\n", c.rounds)
+	if c.quick {
+		fmt.Fprintln(w, "- a quick run: its figures show that all works, not how fast")
+	}
+	for _, s := range c.servers {
+		if s.command != "" && !s.floor {
+			fmt.Fprintf(w, "- %s: `%s`\n", s.name, s.command)
+		}
+	}
+	fmt.Fprintln(w)
+	t := comparisonTable(names, outcomes)
+	var err error
+	if c.markdown {
+		err = t.writeMarkdown(w)
+	} else {
+		err = t.writeText(w, c.options.colored(w))
+	}
+	if lines := troubles(outcomes); err == nil && len(lines) > 0 {
+		_, err = fmt.Fprintf(w, "\n- %s\n", strings.Join(lines, "\n- "))
+	}
+	return err
+}

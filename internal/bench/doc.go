@@ -1,0 +1,40 @@
+// Package bench is `zooid bench`: a load generator for any server that speaks
+// ZooKeeper's client protocol, and a comparison of several of them.
+//
+// It speaks the raw protocol, so that it costs little beside the server it
+// measures (both usually share one machine) and no client library flatters one
+// of two peers. What keeps it cheap: requests are encoded once and copied, one
+// read takes in as many replies as have arrived, one write answers them with as
+// many new requests, and nothing is allocated per operation.
+//
+// # Map
+//
+//	main.go        the command line: which form is meant, exit codes
+//	options.go     flags                    help.go      texts of -h
+//	conn.go        one session: handshake, frames in, frames out
+//	request.go     requests encoded in advance
+//	load.go        work on many connections, by either loop
+//	closed.go      closed loop: connections x outstanding
+//	open.go        open loop: a fixed rate, latency from the intended send time
+//	latency.go     histograms               result.go    what one trial found
+//	process.go     CPU and memory of server processes, from /proc
+//	scenario.go    the table of scenarios   trial.go      one run, and what it has at hand
+//	parallel.go    many connections at once remove.go     what is cleared away afterwards
+//	steady.go      get, set, mixed, create, delete, multi, children, load
+//	watch.go  sessions.go  storm.go  failover.go  restart.go: one scenario each
+//	workload.go    ClickHouse keeper-bench files: running them
+//	workloadparse.go  workloadrequests.go: reading; workloaddraw.go: drawing
+//	server.go      starting servers from a command line, in fresh directories
+//	floor.go  floorlog.go: the floor: sockets, framing and a synced log, nothing else
+//	profile.go     the scenarios and sizes a comparison runs
+//	compare.go     interleaved rounds       ratio.go     medians and ratios
+//	machine.go     what the figures were measured on
+//	table.go       aligned text and Markdown             progress.go  live line
+//
+// # What is counted
+//
+// An operation is one request and its reply; a multi is one operation. A reply
+// with an error code is an operation and an error. Latency runs from the write
+// that carried the request to the read that brought the reply: the replies that
+// one read brings in have all arrived by the same instant.
+package bench

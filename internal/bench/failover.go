@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	// writePatience is how long a writer waits for one acknowledgement before it
+	// tries the next server.
+	writePatience = 2 * time.Second
+	// redialPause is how long it waits after a refused connection.
+	redialPause = 5 * time.Millisecond
+	// redialMax bounds one attempt to connect.
+	redialMax = time.Second
+)
+
+// writer is one client of a failover: a single write outstanding, another
+// server after each failure, the same session as long as there is one.
+type writer struct {
+	t     *trial
+	c     *conn // nil while not connected
+	s     session
+	zxid  int64 // last seen
+	next  int   // server to try next
+	frame []byte
+
+	acks        []time.Duration // when each write was acknowledged
+	disconnects int64           // connections lost, of those that had worked
+	expired     int64
+	errs        map[string]int64
+}
+
+// runFailover keeps one writer per connection going while -kill gets -signal
+// after -warm. The longest gap is that between two acknowledgements to anyone;
+// the longest writer gap is that of the unluckiest writer.
+func runFailover(ctx context.Context, t *trial) (result, error) {
+	begin := time.Now()
+	writers := make([]*writer, t.conns)
+	frame := setFrame(t.base, t.value())
+	for i := range writers {
+		writers[i] = &writer{t: t, s: t.newSession(), next: i, frame: frame, errs: map[string]int64{}}
+	}
+	end := t.warm + t.time
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, w := range writers {
+		wg.Go(func() { w.loop(ctx, begin, end) })
+	}
+	err := pause(ctx, t.warm)
+	if err == nil && t.kill > 0 {
+		var undo func()
+		undo, err = t.strike()
+		defer undo()
+	}
+	if err != nil {
+		cancel()
+	}
+	wg.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return result{}, err
+	}
+	return t.gaps(writers, end), nil
+}
+
+// loop writes until the end.
+func (w *writer) loop(ctx context.Context, begin time.Time, end time.Duration) {
+	for time.Since(begin) < end && ctx.Err() == nil {
+		if w.c == nil && !w.connect(ctx) {
+			continue
+		}
+		w.c.net.SetDeadline(time.Now().Add(writePatience))
+		w.c.queue(w.frame)
+		err := w.c.flush()
+		if err == nil {
+			var h jute.ReplyHeader
+			if h, _, err = w.c.reply(); err == nil && h.Err != jute.OK {
+				err = h.Err
+			}
+		}
+		if err != nil {
+			w.errs[shortReason(err)]++
+			w.disconnects++
+			w.s, w.zxid = w.c.session, w.c.lastZxid
+			w.c.drop()
+			w.c = nil
+			continue
+		}
+		w.acks = append(w.acks, time.Since(begin))
+	}
+	if w.c != nil {
+		w.c.close()
+	}
+}
+
+// connect tries the next server once.
+func (w *writer) connect(ctx context.Context) bool {
+	short, cancel := context.WithTimeout(ctx, redialMax)
+	defer cancel()
+	addr := w.t.servers[w.next%len(w.t.servers)]
+	w.next++
+	var err error
+	if w.c, err = dial(short, addr, w.s, w.zxid, idleBuffer); err == nil {
+		return true
+	}
+	w.c = nil
+	if errors.Is(err, errExpired) {
+		w.expired++
+		w.s = w.t.newSession()
+	}
+	w.errs["connect"]++
+	pause(ctx, redialPause)
+	return false
+}
+
+// shortReason names an error as one of few, for counting.
+func shortReason(err error) string {
+	var code jute.Code
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &code):
+		return code.String()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer in %v", writePatience)
+	default:
+		return "connection lost"
+	}
+}
+
+// gaps finds the longest silences, counting those that last to the end.
+func (t *trial) gaps(writers []*writer, end time.Duration) result {
+	var all []time.Duration
+	var longest, longestOfOne time.Duration
+	var disconnects, expired int64
+	r := result{Conns: len(writers), Depth: 1}
+	for _, w := range writers {
+		all = append(all, w.acks...)
+		longestOfOne = max(longestOfOne, longestGap(w.acks, end))
+		disconnects += w.disconnects
+		expired += w.expired
+		for reason, n := range w.errs {
+			r.addErrors(reason, n)
+		}
+	}
+	slices.Sort(all)
+	longest = longestGap(all, end)
+	r.Ops = int64(len(all))
+	r.setTime(end)
+	r.ServerRSS = t.measured.rssMiB()
+	r.set("longest_gap_ms", float64(longest.Microseconds())/1e3)
+	r.set("longest_writer_gap_ms", float64(longestOfOne.Microseconds())/1e3)
+	r.set("disconnects", float64(disconnects))
+	r.set("expired", float64(expired))
+	return r
+}
+
+// longestGap is the longest stretch without an acknowledgement between the
+// first one and the end.
+func longestGap(acks []time.Duration, end time.Duration) (gap time.Duration) {
+	if len(acks) == 0 {
+		return end
+	}
+	for i := 1; i < len(acks); i++ {
+		gap = max(gap, acks[i]-acks[i-1])
+	}
+	return max(gap, end-acks[len(acks)-1])
+}

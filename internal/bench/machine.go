@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// machine is what figures were measured on; a field that isn't known is empty.
+type machine struct {
+	Cores     int    `json:"cores"`
+	Processor string `json:"processor,omitempty"`
+	MemoryMiB int64  `json:"memory_mib,omitempty"`
+	Kernel    string `json:"kernel,omitempty"`
+	Disk      string `json:"disk,omitempty"` // file system of the data directories
+	Go        string `json:"go"`
+	Java      string `json:"java,omitempty"`
+	Commit    string `json:"commit,omitempty"`
+}
+
+// askMax bounds a question to another program.
+const askMax = 5 * time.Second
+
+// describeMachine finds out; dir is where data directories are made, commit
+// overrides what the binary knows of itself.
+func describeMachine(ctx context.Context, dir, commit string) machine {
+	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Commit: commit}
+	m.Processor = lineField("/proc/cpuinfo", "model name")
+	if kb, err := strconv.ParseInt(strings.TrimSuffix(lineField("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+		m.MemoryMiB = kb / 1024
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = runtime.GOOS + " " + strings.TrimSpace(string(b))
+	}
+	m.Disk = fileSystem(dir)
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput(); err == nil {
+		m.Java, _, _ = strings.Cut(string(out), "\n")
+	}
+	if m.Commit == "" {
+		m.Commit = builtCommit()
+	}
+	return m
+}
+
+// lineField returns the value of a "name : value" line of a file in /proc.
+func lineField(file, name string) string {
+	b, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(b)) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// builtCommit is the commit that this binary was built from, if the build knew.
+func builtCommit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	commit, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = " with changes"
+			}
+		}
+	}
+	return commit + dirty
+}
+
+// tmpfsMagic is the type that statfs gives a file system in memory.
+const tmpfsMagic = 0x01021994
+
+// fileSystem says what kind of file system dir is on, as far as it matters.
+func fileSystem(dir string) string {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return ""
+	}
+	if int64(st.Type) == tmpfsMagic {
+		return "in memory: syncs cost nothing, figures of writes mean nothing"
+	}
+	return fmt.Sprintf("on disk (type %#x)", st.Type)
+}
+
+// write writes the description as lines of a list.
+func (m machine) write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- machine: %d cores", m.Cores)
+	if m.Processor != "" {
+		fmt.Fprintf(&b, " (%s)", m.Processor)
+	}
+	if m.MemoryMiB > 0 {
+		fmt.Fprintf(&b, ", %.1f GiB of memory", float64(m.MemoryMiB)/1024)
+	}
+	if m.Kernel != "" {
+		fmt.Fprintf(&b, ", %s", m.Kernel)
+	}
+	fmt.Fprintf(&b, "\n- data directories: %s\n- %s", orUnknown(m.Disk), m.Go)
+	if m.Java != "" {
+		fmt.Fprintf(&b, ", %s", m.Java)
+	}
+	fmt.Fprintf(&b, "\n- commit: %s\n", orUnknown(m.Commit))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	// inFlightMax bounds the requests a connection of an open loop has
+	// outstanding. A server that far behind is saturated; requests wait at this
+	// end then, and their latency goes on counting.
+	inFlightMax = 1 << 14
+	// burstMax bounds the requests written at once when catching up.
+	burstMax = 256
+	// drainMax is how long after the end replies are waited for.
+	drainMax = 10 * time.Second
+	// windowPoll is how often a sender with inFlightMax outstanding looks again.
+	windowPoll = time.Millisecond
+)
+
+// schedule says when each request of an open loop is to be sent. Nothing that
+// the server does moves it: that is what makes the loop open.
+type schedule struct {
+	offset   time.Duration // of request 0
+	interval float64       // nanoseconds
+	until    time.Duration // nothing is due from here on
+}
+
+// at is when request k is due.
+func (s schedule) at(k uint64) time.Duration {
+	return s.offset + time.Duration(float64(k)*s.interval)
+}
+
+// count is the number of requests due before the end.
+func (s schedule) count() uint64 {
+	k := uint64(max(float64(s.until-s.offset)/s.interval, 0))
+	for s.at(k) < s.until {
+		k++
+	}
+	return k
+}
+
+// openLane is a lane of an open loop: one goroutine sends by the schedule, the
+// other receives.
+type openLane struct {
+	*lane
+	schedule
+	kinds    [inFlightMax]kind // of request k at k % inFlightMax: written before sent moves, read after
+	sent     atomic.Uint64
+	answered atomic.Uint64
+	lag      *latencies // the sender's, until it ends
+}
+
+// openLoop sends requests at the load's rate and counts each latency from when
+// the request was due, so that a stall of the server is charged to every request
+// that should have gone out meanwhile (no coordinated omission). Requests not
+// answered by the end count as errors, with the latency they had reached.
+func (ln *lane) openLoop(ctx context.Context, i int) error {
+	l := ln.load
+	_, until := l.window()
+	n := float64(len(l.conns))
+	interval := n / l.rate * 1e9
+	o := &openLane{lane: ln, lag: newLatencies(),
+		schedule: schedule{offset: time.Duration(interval * float64(i) / n), interval: interval, until: until}}
+	ln.c.net.SetDeadline(l.epoch.Add(until + drainMax))
+	defer ln.c.net.SetDeadline(time.Time{})
+	sender := make(chan error, 1)
+	go func() { sender <- o.send(ctx) }()
+	err := o.receive()
+	if err != nil {
+		ln.c.net.Close() // so that the sender ends too
+	}
+	if sendErr := <-sender; err == nil {
+		err = sendErr
+	}
+	ln.lag = o.lag
+	return err
+}
+
+// send writes what is due until all is sent, or the draining time is over.
+func (o *openLane) send(ctx context.Context) error {
+	total := o.count()
+	for k := uint64(0); k < total; {
+		now := o.load.now()
+		wait := o.at(k) - now
+		if k-o.answered.Load() >= inFlightMax {
+			wait = windowPoll
+		}
+		if wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if o.load.now() > o.until+drainMax {
+				return nil
+			}
+			continue
+		}
+		room := min(burstMax, inFlightMax-(k-o.answered.Load()))
+		b := o.c.out[:0]
+		for end := min(k+room, total); k < end && o.at(k) <= now; k++ {
+			at := len(b)
+			b, o.kinds[k%inFlightMax] = o.req(b, k)
+			o.c.xid = nextXid(o.c.xid)
+			putXid(b[at:], o.c.xid)
+			o.lag.record(now-o.at(k), 1)
+		}
+		o.c.out = b
+		o.sent.Store(k)
+		if err := o.c.flush(); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil
+			}
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}
+
+// receive takes replies until every request due has one, or the draining time
+// is over.
+func (o *openLane) receive() error {
+	total := o.count()
+	k := uint64(0)
+	for k < total {
+		err := o.c.fill()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			o.giveUp(k, total)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		if k, err = o.collect(k, o.load.now()); err != nil {
+			return err
+		}
+		o.answered.Store(k)
+	}
+	return nil
+}
+
+// collect takes the replies that have arrived by now, of request k and on, and
+// returns the next one's number.
+func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
+	from, _ := o.load.window()
+	for {
+		f, err := o.c.take()
+		if f == nil || err != nil {
+			return k, err
+		}
+		h, body, notification, err := o.accept(f)
+		if err != nil {
+			return k, err
+		}
+		if notification {
+			continue
+		}
+		if k >= o.sent.Load() {
+			return k, fmt.Errorf("reply with xid %d to a request not yet sent", h.Xid)
+		}
+		kd := o.kinds[k%inFlightMax]
+		if due := o.at(k); due >= from {
+			o.record(kd, now-due, 1)
+			o.last = now
+			if code := judge(kd, h, body); code != jute.OK {
+				o.errs[code]++
+			}
+		}
+		k++
+		o.done.Add(1)
+	}
+}
+
+// giveUp charges the requests from k on, sent or not, with the time they have
+// waited, as errors.
+func (o *openLane) giveUp(k, total uint64) {
+	now := o.load.now()
+	from, _ := o.load.window()
+	sent := o.sent.Load()
+	for ; k < total; k++ {
+		var kd kind // a request never sent counts like the last that was
+		if sent > 0 {
+			kd = o.kinds[min(k, sent-1)%inFlightMax]
+		}
+		if due := o.at(k); due >= from {
+			o.record(kd, now-due, 1)
+			o.last = now
+			o.errs[jute.ErrOperationTimeout]++
+		}
+	}
+}

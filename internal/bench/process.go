@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// clockTick is the unit of processor times in /proc/PID/stat: Linux fixes it at
+// a hundredth of a second for programs, whatever the kernel uses inside.
+const clockTick = 10 * time.Millisecond
+
+// processes are the server processes whose cost is measured; nil measures none.
+type processes []int
+
+// cost is processor time, user and system together.
+type cost struct{ server, client time.Duration }
+
+// minus returns the cost since earlier.
+func (c cost) minus(earlier cost) cost {
+	return cost{c.server - earlier.server, c.client - earlier.client}
+}
+
+// cost returns what the processes and this one have used so far.
+func (p processes) cost() cost {
+	var c cost
+	for _, pid := range p {
+		if st, err := readStat(pid); err == nil {
+			c.server += st.cpu
+		}
+	}
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
+		c.client = time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return c
+}
+
+// rssMiB is the resident memory of the processes together.
+func (p processes) rssMiB() float64 {
+	var pages int64
+	for _, pid := range p {
+		if st, err := readStat(pid); err == nil {
+			pages += st.rssPages
+		}
+	}
+	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
+}
+
+// check reports the first process that can't be measured.
+func (p processes) check() error {
+	for _, pid := range p {
+		if _, err := readStat(pid); err != nil {
+			return fmt.Errorf("measure process %d: %w (-pid takes ids of running processes of this machine)", pid, err)
+		}
+	}
+	return nil
+}
+
+// procStat is the part of /proc/PID/stat needed here.
+type procStat struct {
+	ppid, pgrp int
+	cpu        time.Duration
+	rssPages   int64
+}
+
+func readStat(pid int) (procStat, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(b)
+}
+
+// parseStat reads the fields after the command's name, which stands in
+// parentheses and may hold anything, parentheses and blanks too.
+func parseStat(b []byte) (procStat, error) {
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	const ppid, pgrp, utime, stime, rss = 1, 2, 11, 12, 21 // proc(5) numbers them from 1 with two fields before
+	if len(f) <= rss {
+		return procStat{}, fmt.Errorf("parse process status: %d fields, need %d", len(f), rss+1)
+	}
+	var err error
+	num := func(i int) int64 {
+		n, e := strconv.ParseInt(string(f[i]), 10, 64)
+		if e != nil {
+			err = fmt.Errorf("parse process status: field %d: %w", i+3, e)
+		}
+		return n
+	}
+	st := procStat{int(num(ppid)), int(num(pgrp)), time.Duration(num(utime)+num(stime)) * clockTick, num(rss)}
+	return st, err
+}
+
+// processGroup returns the processes of the group pgid, sorted.
+func processGroup(pgid int) processes {
+	entries, _ := filepath.Glob("/proc/[0-9]*")
+	var group processes
+	for _, e := range entries {
+		pid, err := strconv.Atoi(filepath.Base(e))
+		if err != nil {
+			continue
+		}
+		if st, err := readStat(pid); err == nil && st.pgrp == pgid {
+			group = append(group, pid)
+		}
+	}
+	slices.Sort(group)
+	return group
+}

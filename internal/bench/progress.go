@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+)
+
+// progressPeriod is how often the line changes: often enough to see that it
+// lives, seldom enough to cost nothing.
+const progressPeriod = 500 * time.Millisecond
+
+// progress is a line on the terminal that is written over and over. A nil
+// *progress shows nothing.
+type progress struct {
+	w      io.Writer
+	prefix string // set before the work begins
+
+	mu   sync.Mutex
+	last time.Time // when the line was last written
+	ops  int64     // at last
+	dirt int       // width of what stands on the line
+}
+
+// show says how far the named work is: ops done in elapsed, of a total time, or
+// of a total count if that is not 0.
+func (p *progress) show(name string, ops int64, elapsed, total time.Duration, count int64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since := time.Since(p.last)
+	if since < progressPeriod {
+		return
+	}
+	rate := float64(ops-p.ops) / since.Seconds()
+	if p.last.IsZero() || ops < p.ops {
+		rate = float64(ops) / max(elapsed.Seconds(), 0.001)
+	}
+	p.last, p.ops = time.Now(), ops
+	line := fmt.Sprintf("%s%s: %s ops, %s/s, %.0f s", p.prefix, name, short(float64(ops)), short(rate), elapsed.Seconds())
+	switch {
+	case count > 0:
+		line += fmt.Sprintf(" (%.0f %%)", 100*float64(ops)/float64(count))
+	case total > 0 && total != math.MaxInt64:
+		line += fmt.Sprintf(" of %.0f", total.Seconds())
+	}
+	p.write(line)
+}
+
+// note shows a step that has no figures.
+func (p *progress) note(text string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.ops = time.Time{}, 0
+	p.write(p.prefix + text)
+}
+
+// clear wipes the line, before something else is written to the terminal.
+func (p *progress) clear() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.write("")
+}
+
+// write replaces the line; the caller holds mu.
+func (p *progress) write(line string) {
+	fmt.Fprintf(p.w, "\r%-*s\r%s", p.dirt, "", line)
+	p.dirt = len(line)
+}
+
+// short writes a figure in four characters or so: 950, 1.2k, 43k, 1.3M.
+func short(v float64) string {
+	switch {
+	case v >= 9.95e6:
+		return fmt.Sprintf("%.0fM", v/1e6)
+	case v >= 999.5e3:
+		return fmt.Sprintf("%.1fM", v/1e6)
+	case v >= 9950:
+		return fmt.Sprintf("%.0fk", v/1e3)
+	case v >= 999.5:
+		return fmt.Sprintf("%.1fk", v/1e3)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}

@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// cleanMax bounds the removal of what a trial has made: a million znodes take
+// half of it on a slow server.
+const cleanMax = time.Minute
+
+// clean removes the znodes and all below them, unless they are to be kept or
+// go with the server. It does so after an interrupt too.
+func (t *trial) clean(ctx context.Context, paths ...string) error {
+	if t.keep || t.server != nil || len(paths) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanMax)
+	defer cancel()
+	c, err := t.dial(ctx, 0, loadBuffer)
+	if err != nil {
+		return fmt.Errorf("remove %v afterwards: %w", paths, err)
+	}
+	defer c.close()
+	stop := context.AfterFunc(ctx, func() { c.net.Close() })
+	defer stop()
+	for _, path := range paths {
+		t.progress.note("removing " + path)
+		if err := removeTree(c, path); err != nil {
+			return fmt.Errorf("remove %s afterwards: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// removeBatch is how many deletes are on their way at once.
+const removeBatch = 1000
+
+// removeTree deletes a znode and all below it; one that is gone already is fine.
+func removeTree(c *conn, path string) error {
+	r := jute.PathWatchRequest{Path: path}
+	body, err := c.call(jute.OpGetChildren, r.Append)
+	if errors.Is(err, jute.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var resp jute.ChildrenResponse
+	resp.Decode(jute.NewDecoder(append([]byte(nil), body...))) // the names outlive the frame
+	left := resp.Children
+	for len(left) > 0 {
+		n := min(len(left), removeBatch)
+		var inner []string
+		for _, name := range left[:n] {
+			c.queue(deleteFrame(path + "/" + name))
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
+		for _, name := range left[:n] {
+			h, _, err := c.reply()
+			switch {
+			case err != nil:
+				return err
+			case h.Err == jute.ErrNotEmpty:
+				inner = append(inner, name)
+			case h.Err != jute.OK && h.Err != jute.ErrNoNode:
+				return fmt.Errorf("delete %s/%s: %w", path, name, h.Err)
+			}
+		}
+		for _, name := range inner {
+			if err := removeTree(c, path+"/"+name); err != nil {
+				return err
+			}
+		}
+		left = left[n:]
+	}
+	del := jute.PathVersionRequest{Path: path, Version: -1}
+	if _, err := c.call(jute.OpDelete, del.Append); err != nil && !errors.Is(err, jute.ErrNoNode) {
+		return fmt.Errorf("delete %s: %w", path, err)
+	}
+	return nil
+}

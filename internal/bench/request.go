@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// kind says what a reply must be judged by.
+type kind uint8
+
+// The bits of a kind. A read has none of them.
+const (
+	kindWrite     kind = 1 << iota // counted among the writes
+	kindMulti                      // errors stand in the body, the header says OK
+	kindMissingOK                  // NoNode isn't an error: the znode may be gone already
+)
+
+// request appends one frame to b; the loop fills in the xid. i numbers the
+// requests: of this connection in a timed trial, of all connections in a counted
+// one. A request belongs to one connection and may keep state.
+type request func(b []byte, i uint64) ([]byte, kind)
+
+// source makes the request of one connection, numbered from 0.
+type source func(conn int) request
+
+// preparedMax bounds the memory of requests encoded in advance. Beyond it they
+// would push the server out of the shared cache anyway.
+const preparedMax = 256 << 20
+
+// encode returns a frame with xid 0. A nil appendRecord means no record.
+func encode(op jute.Op, appendRecord func([]byte) []byte) []byte {
+	b, start := jute.BeginFrame(nil)
+	h := jute.RequestHeader{Op: op}
+	b = h.Append(b)
+	if appendRecord != nil {
+		b = appendRecord(b)
+	}
+	return jute.EndFrame(b, start)
+}
+
+// putXid writes the xid of the frame at the start of b.
+func putXid(b []byte, xid int32) { binary.BigEndian.PutUint32(b[4:], uint32(xid)) }
+
+// nextXid counts up, staying positive as clients do.
+func nextXid(xid int32) int32 { return (xid + 1) & 0x7fffffff }
+
+func getFrame(path string, watch bool) []byte {
+	r := jute.PathWatchRequest{Path: path, Watch: watch}
+	return encode(jute.OpGetData, r.Append)
+}
+
+func setFrame(path string, data []byte) []byte {
+	r := jute.SetDataRequest{Path: path, Data: data, Version: -1}
+	return encode(jute.OpSetData, r.Append)
+}
+
+func childrenFrame(path string) []byte {
+	r := jute.PathWatchRequest{Path: path}
+	return encode(jute.OpGetChildren, r.Append)
+}
+
+func createFrame(path string, data []byte) []byte {
+	r := jute.CreateRequest{Path: path, Data: data, ACL: jute.WorldACL(jute.PermAll)}
+	return encode(jute.OpCreate, r.Append)
+}
+
+func deleteFrame(path string) []byte {
+	r := jute.PathVersionRequest{Path: path, Version: -1}
+	return encode(jute.OpDelete, r.Append)
+}
+
+func multiFrame(ops []jute.MultiOp) []byte {
+	op := jute.OpMulti
+	if len(ops) > 0 && ops[0].IsRead() {
+		op = jute.OpMultiRead
+	}
+	return encode(op, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
+}
+
+// prepare encodes n frames, refusing more than preparedMax bytes of them.
+func prepare(n int, frame func(i int) []byte) ([][]byte, error) {
+	frames := make([][]byte, n)
+	size := 0
+	for i := range frames {
+		frames[i] = frame(i)
+		if size += len(frames[i]); size > preparedMax {
+			return nil, fmt.Errorf("encode requests in advance: %d of %d znodes fill %d MiB; ask for fewer -keys or a smaller -size", i+1, n, preparedMax>>20)
+		}
+	}
+	return frames, nil
+}
+
+// numberWidth is the number of digits that a numbered request can count to.
+const numberWidth = 10
+
+// numbered is a frame whose path ends in a number of numberWidth digits, copied
+// and patched per request.
+type numbered struct {
+	frame []byte
+	at    int // offset of the first digit in frame
+}
+
+// newNumbered makes the frame for the path prefix and a number; build encodes
+// the request for a whole path.
+func newNumbered(prefix string, build func(path string) []byte) numbered {
+	const zeros = "0000000000"
+	return numbered{frame: build(prefix + zeros), at: 4 + jute.RequestHeaderSize + 4 + len(prefix)}
+}
+
+// append appends the frame for number i, which is taken modulo what the digits
+// hold.
+func (n numbered) append(b []byte, i uint64) []byte {
+	start := len(b)
+	b = append(b, n.frame...)
+	digits := b[start+n.at : start+n.at+numberWidth]
+	for d := len(digits) - 1; i > 0 && d >= 0; d-- {
+		digits[d] = byte('0' + i%10)
+		i /= 10
+	}
+	return b
+}
+
+// numberedPath is the path that a numbered request with this prefix names.
+func numberedPath(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, numberWidth, i) }
+
+// multiError returns the error of a multi or multiRead by its reply's body: the
+// first result that failed, not counting those rolled back or never tried on
+// account of another.
+func multiError(body []byte) jute.Code {
+	var d jute.Decoder
+	d.Reset(body)
+	var stat jute.Stat
+	for {
+		op, done := jute.Op(d.Int()), d.Bool()
+		d.Int()
+		if d.Err() != nil {
+			return jute.ErrMarshallingError
+		}
+		if done {
+			return jute.OK
+		}
+		switch op {
+		case jute.OpError:
+			if c := jute.Code(d.Int()); c != jute.OK {
+				return c
+			}
+		case jute.OpCreate:
+			_ = d.String()
+		case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+			_ = d.String()
+			stat.Decode(&d)
+		case jute.OpSetData:
+			stat.Decode(&d)
+		case jute.OpGetData:
+			d.Buffer()
+			stat.Decode(&d)
+		case jute.OpGetChildren:
+			for range max(d.Count(4), 0) {
+				_ = d.String()
+			}
+		}
+	}
+}

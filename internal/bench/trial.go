@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// trial is one run of one scenario: its flags and what it has at hand.
+type trial struct {
+	options
+	name     string
+	base     string // the znode below which all work happens
+	measured processes
+	progress *progress
+	server   *server // started for this trial, or nil
+}
+
+// runTrial runs s with o: it starts the server if one is to be started, makes a
+// znode to work below, and removes it afterwards.
+func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result, err error) {
+	t := &trial{options: o, name: s.name, progress: p, measured: o.pids}
+	if o.start != "" {
+		p.note("starting the server")
+		t.server, err = startServer(ctx, serverSpec{name: "server", command: o.start}, o.dir)
+		if err != nil {
+			return r, err
+		}
+		defer t.server.stop()
+		t.servers, t.measured = []string{t.server.addr}, t.server.processes()
+	}
+	return t.execute(ctx, s)
+}
+
+// execute runs s on servers that are up.
+func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
+	if err := t.measured.check(); err != nil {
+		return r, err
+	}
+	if !s.bare {
+		if err := t.makeBase(ctx); err != nil {
+			return r, err
+		}
+	}
+	r, err = s.run(ctx, t)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.name, err)
+	}
+	if !s.bare {
+		err = errors.Join(err, t.clean(ctx, t.base))
+	}
+	r.Scenario, r.Size = s.name, t.size
+	return r, err
+}
+
+// newSession is a session not yet opened.
+func (t *trial) newSession() session { return session{Timeout: t.timeout} }
+
+// dial opens connection number i.
+func (t *trial) dial(ctx context.Context, i, buffer int) (*conn, error) {
+	return dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
+}
+
+// makeBase creates the znode to work below, under a name that was free.
+func (t *trial) makeBase(ctx context.Context) error {
+	c, err := t.dial(ctx, 0, idleBuffer)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	const attempts = 10
+	for range attempts {
+		t.base = fmt.Sprintf("%s-%06x", t.root, rand.Uint32N(1<<24))
+		r := jute.CreateRequest{Path: t.base, ACL: jute.WorldACL(jute.PermAll)}
+		if _, err = c.call(jute.OpCreate, r.Append); !errors.Is(err, jute.ErrNodeExists) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create %s to work below: %w", t.base, err)
+	}
+	return nil
+}
+
+// value is the data of one znode.
+func (t *trial) value() []byte {
+	b := make([]byte, t.size)
+	for i := range b {
+		b[i] = byte('a' + i%26)
+	}
+	return b
+}
+
+// rng returns the random numbers of connection i.
+func (t *trial) rng(i int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(i))) }
+
+// evenly gives every connection the same depth.
+func evenly(depth int) func(int) int { return func(int) int { return depth } }
+
+// settleMax bounds the wait for a server to be up to date.
+const settleMax = time.Minute
+
+// settle waits until the server of each connection has seen all that was
+// written before.
+func (t *trial) settle(conns []*conn) error {
+	r := jute.PathRequest{Path: t.base}
+	for _, c := range conns {
+		c.net.SetDeadline(time.Now().Add(settleMax))
+		if _, err := c.call(jute.OpSync, r.Append); err != nil {
+			return fmt.Errorf("sync before the start: %w", err)
+		}
+		c.net.SetDeadline(time.Time{})
+	}
+	return nil
+}

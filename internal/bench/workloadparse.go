@@ -1,0 +1,337 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// workloadParser walks a keeper-bench file. It reads YAML nodes rather than
+// structs because these files repeat keys in one mapping (several node, path,
+// connection...), which YAML forbids and keeper-bench understands as a list.
+// After the first mistake err is set and nothing else matters.
+type workloadParser struct {
+	w    *workload
+	keys int // seen so far
+	err  error
+}
+
+// What keeper-bench takes for granted.
+const (
+	workloadTimeout    = 30 * time.Second // session_timeout_ms
+	workloadNameLength = 5                // name_length
+)
+
+// depthMax bounds the nesting of a file: an alias may contain itself.
+const depthMax = 50
+
+// keysMax bounds the keys of a file with its aliases written out: a few lines of
+// aliases to aliases can stand for billions.
+const keysMax = 100_000
+
+// parseWorkload reads the text of a keeper-bench file.
+func parseWorkload(b []byte) (*workload, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return nil, err
+	}
+	p := &workloadParser{w: &workload{concurrency: 1}}
+	if len(doc.Content) == 0 {
+		return nil, fmt.Errorf("it is empty")
+	}
+	p.file(doc.Content[0])
+	if p.err == nil && len(p.w.requests) == 0 {
+		p.err = fmt.Errorf("generator.requests: there is none, so there is nothing to ask")
+	}
+	return p.w, p.err
+}
+
+// pair is one key of a mapping with its value.
+type pair struct {
+	key   string
+	at    string // the whole way to it
+	value *yaml.Node
+}
+
+// pairs returns the keys of a mapping in order, repeated ones too.
+func (p *workloadParser) pairs(n *yaml.Node, at string) []pair {
+	n = resolve(n)
+	if p.err != nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		p.fail(n, at, "must be a group of keys")
+		return nil
+	}
+	if strings.Count(at, ".") > depthMax {
+		p.fail(n, at[:40]+"...", "is nested more than %d deep", depthMax)
+		return nil
+	}
+	if p.keys += len(n.Content) / 2; p.keys > keysMax {
+		p.fail(n, at, "the file has more than %d keys, aliases counted as often as used", keysMax)
+		return nil
+	}
+	var out []pair
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		out = append(out, pair{key, strings.TrimPrefix(at+"."+key, "."), n.Content[i+1]})
+	}
+	return out
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func (p *workloadParser) fail(n *yaml.Node, at, format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("line %d: %s: %s", n.Line, at, fmt.Sprintf(format, args...))
+	}
+}
+
+// unknown refuses a key, naming those that would do.
+func (p *workloadParser) unknown(q pair, known ...string) {
+	p.fail(q.value, q.at, "unknown key; here may stand %s", strings.Join(known, ", "))
+}
+
+// ignore notes a key that keeper-bench has and that changes nothing here.
+func (p *workloadParser) ignore(q pair) {
+	if !slices.Contains(p.w.ignored, q.at) {
+		p.w.ignored = append(p.w.ignored, q.at)
+	}
+}
+
+func (p *workloadParser) text(n *yaml.Node, at string) string {
+	if n = resolve(n); n.Kind != yaml.ScalarNode {
+		p.fail(n, at, "must be a text")
+		return ""
+	}
+	return n.Value
+}
+
+func (p *workloadParser) integer(n *yaml.Node, at string, most int) int {
+	v, err := strconv.Atoi(p.text(n, at))
+	if err != nil || v < 0 || v > most {
+		p.fail(n, at, "must be a whole number from 0 to %d", most)
+	}
+	return v
+}
+
+func (p *workloadParser) float(n *yaml.Node, at string, most float64) float64 {
+	v, err := strconv.ParseFloat(p.text(n, at), 64)
+	if err != nil || !(v >= 0 && v <= most) {
+		p.fail(n, at, "must be a number from 0 to %g", most)
+	}
+	return v
+}
+
+func (p *workloadParser) boolean(n *yaml.Node, at string) bool {
+	switch p.text(n, at) {
+	case "true", "yes", "1":
+		return true
+	case "false", "no", "0":
+		return false
+	}
+	p.fail(n, at, "must be true or false")
+	return false
+}
+
+// Bounds that keep a slip of the pen from eating the machine.
+const (
+	concurrencyMax = 1 << 16
+	repeatMax      = 100_000_000
+	weightMax      = 1_000_000_000
+	lengthMax      = 16 << 20
+	multiMax       = 100_000
+	secondsMax     = 10_000_000
+)
+
+func (p *workloadParser) file(n *yaml.Node) {
+	for _, q := range p.pairs(n, "") {
+		switch q.key {
+		case "concurrency":
+			if p.w.concurrency = p.integer(q.value, q.at, concurrencyMax); p.w.concurrency == 0 {
+				p.fail(q.value, q.at, "must be 1 or more")
+			}
+		case "iterations":
+			p.w.iterations = int64(p.integer(q.value, q.at, 1<<62))
+		case "timelimit":
+			p.w.limit = time.Duration(p.float(q.value, q.at, secondsMax) * float64(time.Second))
+		case "continue_on_error", "continue_on_errors":
+			p.w.tolerant = p.boolean(q.value, q.at)
+		case "connections":
+			p.connections(q)
+		case "setup":
+			p.setup(q)
+		case "generator":
+			p.generator(q)
+		case "delay", "report_delay", "output":
+			p.ignore(q)
+		default:
+			p.unknown(q, "concurrency", "iterations", "timelimit", "continue_on_error", "connections", "setup", "generator", "report_delay", "output")
+		}
+	}
+}
+
+// connections reads the hosts. Settings beside them are defaults for all,
+// wherever they stand.
+func (p *workloadParser) connections(q pair) {
+	defaults := workloadHost{sessions: 1, timeout: workloadTimeout}
+	pairs := p.pairs(q.value, q.at)
+	for _, c := range pairs {
+		if c.key != "host" && c.key != "connection" {
+			p.connectionKey(c, &defaults)
+		}
+	}
+	for _, c := range pairs {
+		h := defaults
+		switch c.key {
+		case "host":
+			h.addr = p.text(c.value, c.at)
+		case "connection":
+			for _, k := range p.pairs(c.value, c.at) {
+				switch k.key {
+				case "host":
+					h.addr = p.text(k.value, k.at)
+				case "sessions":
+					h.sessions = p.integer(k.value, k.at, 1<<20)
+				default:
+					p.connectionKey(k, &h)
+				}
+			}
+			if h.addr == "" {
+				p.fail(c.value, c.at, "has no host")
+			}
+		default:
+			continue
+		}
+		p.w.hosts = append(p.w.hosts, h)
+	}
+}
+
+func (p *workloadParser) connectionKey(q pair, h *workloadHost) {
+	switch q.key {
+	case "session_timeout_ms":
+		h.timeout = time.Duration(p.integer(q.value, q.at, 1<<31-1)) * time.Millisecond
+	case "operation_timeout_ms", "connection_timeout_ms":
+		p.ignore(q)
+	case "secure":
+		if p.boolean(q.value, q.at) {
+			p.fail(q.value, q.at, "asks for TLS, whose cost would be the generator's too: name a plain client port")
+		}
+	case "use_compression":
+		if p.boolean(q.value, q.at) {
+			p.fail(q.value, q.at, "asks for ClickHouse's own compression, which is no part of ZooKeeper's protocol")
+		}
+	default:
+		p.unknown(q, "host", "connection", "sessions", "session_timeout_ms", "operation_timeout_ms", "connection_timeout_ms", "secure", "use_compression")
+	}
+}
+
+func (p *workloadParser) generator(q pair) {
+	for _, g := range p.pairs(q.value, q.at) {
+		switch g.key {
+		case "setup":
+			p.setup(g)
+		case "requests":
+			p.w.requests = append(p.w.requests, p.mixture(p.pairs(g.value, g.at), false)...)
+		default:
+			p.unknown(g, "setup", "requests")
+		}
+	}
+}
+
+func (p *workloadParser) setup(q pair) {
+	for _, s := range p.pairs(q.value, q.at) {
+		if !strings.HasPrefix(s.key, "node") {
+			p.unknown(s, "node")
+			continue
+		}
+		n := p.node(s)
+		if n.name.fixed == "zookeeper" {
+			p.fail(s.value, s.at, "is the server's own znode; a setup removes what it is about to create")
+		}
+		p.w.setup = append(p.w.setup, n)
+	}
+}
+
+func (p *workloadParser) node(q pair) *setupNode {
+	n := &setupNode{repeat: 1}
+	named := false
+	for _, k := range p.pairs(q.value, q.at) {
+		switch {
+		case k.key == "name":
+			n.name, named = p.drawnText(k), true
+		case k.key == "data":
+			data := p.drawnText(k)
+			n.data = &data
+		case k.key == "repeat":
+			n.repeat = p.integer(k.value, k.at, repeatMax)
+		case strings.HasPrefix(k.key, "node"):
+			n.children = append(n.children, p.node(k))
+		default:
+			p.unknown(k, "name", "data", "repeat", "node")
+		}
+	}
+	switch {
+	case !named || n.name.length == nil && (n.name.fixed == "" || strings.Contains(n.name.fixed, "/")):
+		p.fail(q.value, q.at, "needs a name without a slash")
+	case n.repeat > 1 && n.name.length == nil:
+		p.fail(q.value, q.at, "is repeated, so its name must be a random_string")
+	}
+	return n
+}
+
+// drawnText reads a text, or random_string with its size.
+func (p *workloadParser) drawnText(q pair) text {
+	if resolve(q.value).Kind != yaml.MappingNode {
+		return text{fixed: p.text(q.value, q.at)}
+	}
+	t := text{length: &span{}}
+	for _, k := range p.pairs(q.value, q.at) {
+		if k.key != "random_string" {
+			p.unknown(k, "random_string")
+			continue
+		}
+		for _, s := range p.pairs(k.value, k.at) {
+			if s.key != "size" {
+				p.unknown(s, "size")
+				continue
+			}
+			size := p.span(s, lengthMax)
+			t.length = &size
+		}
+	}
+	return t
+}
+
+// span reads a number, or min_value and max_value.
+func (p *workloadParser) span(q pair, most int) span {
+	if resolve(q.value).Kind != yaml.MappingNode {
+		v := p.integer(q.value, q.at, most)
+		return span{v, v}
+	}
+	s := span{-1, -1}
+	for _, k := range p.pairs(q.value, q.at) {
+		switch k.key {
+		case "min_value":
+			s.min = p.integer(k.value, k.at, most)
+		case "max_value":
+			s.max = p.integer(k.value, k.at, most)
+		default:
+			p.unknown(k, "min_value", "max_value")
+		}
+	}
+	if s.min < 0 || s.max < s.min {
+		p.fail(q.value, q.at, "needs a min_value and a max_value not below it")
+		return span{}
+	}
+	return s
+}

@@ -1,0 +1,418 @@
+package quorum
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A Shell does for a Loop what computes nothing: it moves bytes to peers and
+// writes snapshot files. The real one is Peer; a simulator is another.
+type Shell interface {
+	// Send queues a frame for a peer, or drops it and returns false. Frames to one
+	// peer arrive in order, or the peer sees EventLost and this server
+	// EventConnected.
+	Send(to uint64, kind FrameKind, payload []byte) bool
+	// Connected reports whether frames to a peer are being sent.
+	Connected(to uint64) bool
+	// SendSnapshot sends the snapshot file at index to a peer, which gets an
+	// EventSnapshot with the file and message; then this server gets EventSent.
+	SendSnapshot(to, index uint64, message []byte)
+	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
+	// with EventWritten.
+	WriteSnapshot(meta storage.Meta, image Image)
+}
+
+// EventKind says what an Event is.
+type EventKind uint8
+
+// The kinds of Event.
+const (
+	EventRaft      EventKind = iota // Data is a raft message, from From
+	EventForward                    // Data is requests of From's clients
+	EventHeard                      // Data is From's report of sessions heard
+	EventConnected                  // our connection to From is new: what was sent before may be lost
+	EventLost                       // From closed or reset its connection to us
+	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
+	EventSent                       // our snapshot was sent to From, or Err
+	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
+)
+
+// An Event is what a Shell tells a Loop.
+type Event struct {
+	Kind  EventKind
+	From  uint64
+	Data  []byte
+	File  *storage.SnapshotWriter
+	Meta  storage.Meta
+	Bytes int64
+	Err   error
+}
+
+// LoopOptions says what a Loop works on.
+type LoopOptions struct {
+	ID            uint64
+	Dir           *storage.Dir
+	State         StateMachine
+	Shell         Shell
+	Applied       uint64   // index of the last entry State holds
+	Members       []Member // of a new group
+	ElectionTicks int
+	SnapshotsKept int // by the purge after each snapshot
+	Log           *slog.Logger
+}
+
+// heardTicks is how often a follower reports which sessions it heard.
+const heardTicks = 10
+
+// A Loop is one running member of the group without its goroutines, sockets and
+// clock: it is told of ticks and events, and carries out what the Node wants on
+// the disk, the state machine and the Shell. One goroutine at a time may use it;
+// Status is for any.
+type Loop struct {
+	o    LoopOptions
+	log  *slog.Logger
+	node *Node
+	disk *storage.Log
+
+	ef       Effects
+	entries  []Entry
+	applied  uint64
+	conf     *pb.ConfState
+	hard     pb.HardState
+	batch    []byte // not accepted by raft yet
+	reads    reads
+	snap     snapshots
+	failover failover
+	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
+	failed   error
+	ticks    uint64
+	sole     bool // this server is the only voter
+	lastLead Leadership
+
+	mu     sync.Mutex
+	status Status
+}
+
+// NewLoop continues from what o.Dir holds, or begins a new group.
+func NewLoop(o LoopOptions) (*Loop, error) {
+	disk := o.Dir.Log()
+	hard, conf, err := disk.InitialState()
+	if err != nil {
+		return nil, fmt.Errorf("read the log's state: %w", err)
+	}
+	node, err := NewNode(NodeOptions{ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied})
+	if err != nil {
+		return nil, err
+	}
+	l := &Loop{o: o, log: o.Log, node: node, disk: disk, conf: conf, applied: o.Applied}
+	if hard != nil {
+		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
+	}
+	if err := l.begin(); err != nil {
+		return nil, err
+	}
+	l.member(conf)
+	return l, nil
+}
+
+// Failed returns the error after which the server must stop, or nil.
+func (l *Loop) Failed() error { return l.failed }
+
+// IsLeader reports whether this server leads.
+func (l *Loop) IsLeader() bool { return l.node.IsLeader() }
+
+// step hands a peer's message to the node.
+func (l *Loop) step(e Event) error {
+	m := &pb.Message{}
+	if err := proto.Unmarshal(e.Data, m); err != nil {
+		return fmt.Errorf("decode it: %w", err)
+	}
+	if m.GetFrom() != e.From {
+		return fmt.Errorf("it is in the name of server %d", m.GetFrom())
+	}
+	return l.node.Step(m)
+}
+
+// begin writes the first entries of a new group's log.
+func (l *Loop) begin() error {
+	last, err := l.disk.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log's last index: %w", err)
+	}
+	if last != 0 {
+		return nil
+	}
+	var voters []uint64
+	for _, m := range l.o.Members {
+		if !m.Observer {
+			voters = append(voters, m.ID)
+		}
+	}
+	return l.node.Bootstrap(voters)
+}
+
+// Tick advances the loop's clock by one tick; Turn follows.
+func (l *Loop) Tick() {
+	l.ticks++
+	l.node.Tick()
+	l.reads.tick(l)
+	l.failover.tick(l)
+	if l.ticks%heardTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
+		if heard := l.o.State.Heard(); len(heard) > 0 {
+			b := make([]byte, 0, 8*len(heard))
+			for _, id := range heard {
+				b = binary.BigEndian.AppendUint64(b, uint64(id))
+			}
+			l.o.Shell.Send(l.node.Leader(), FrameHeard, b)
+		}
+	}
+	l.publish()
+}
+
+// Handle takes what the shell brings; Turn follows.
+func (l *Loop) Handle(e Event) {
+	switch e.Kind {
+	case EventRaft:
+		if err := l.step(e); err != nil {
+			l.log.Warn("a peer's raft message was not accepted", "peer", e.From, "err", err)
+		}
+	case EventForward:
+		if l.node.IsLeader() {
+			if err := l.o.State.Forwarded(e.Data); err != nil {
+				l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
+			}
+		}
+	case EventHeard:
+		if l.node.IsLeader() {
+			ids := make([]int64, 0, len(e.Data)/8)
+			for b := e.Data; len(b) >= 8; b = b[8:] {
+				ids = append(ids, int64(binary.BigEndian.Uint64(b)))
+			}
+			l.o.State.HeardBy(ids)
+		}
+	case EventConnected:
+		if e.From == l.node.Leader() {
+			l.o.State.Resend()
+		}
+	case EventLost:
+		l.failover.lost(l, e.From)
+	case EventSnapshot:
+		l.received(e)
+	case EventWritten:
+		l.snap.written(l, e)
+	case EventSent:
+		status := raft.SnapshotFinish
+		if e.Err != nil {
+			status = raft.SnapshotFailure
+		}
+		l.node.ReportSnapshot(e.From, status)
+	}
+}
+
+// Turn carries out what there is to do until nothing is left.
+func (l *Loop) Turn() {
+	for l.failed == nil {
+		l.feed()
+		if !l.node.Turn(&l.ef) {
+			if l.assume() {
+				continue
+			}
+			return
+		}
+		if l.ef.LeaderChanged {
+			l.leaderChanged()
+		}
+		for _, rs := range l.ef.Reads {
+			l.reads.answered(l, rs)
+		}
+		for _, m := range l.ef.Send {
+			l.send(m)
+		}
+		for _, m := range l.ef.Appends {
+			l.write(m)
+		}
+		for _, m := range l.ef.Applies {
+			l.apply(m)
+		}
+	}
+}
+
+// feed gives the node what the state machine wants to be agreed on, or sends it
+// to the leader.
+func (l *Loop) feed() {
+	switch {
+	case l.node.IsLeader():
+		if l.node.Transferring() {
+			break
+		}
+		if l.batch == nil {
+			l.batch = l.o.State.Batch()
+		}
+		if l.batch != nil {
+			if err := l.node.Propose(l.batch); err == nil {
+				l.batch = nil
+			} else if !errors.Is(err, raft.ErrProposalDropped) {
+				l.failed = fmt.Errorf("propose a batch: %w", err)
+			}
+		}
+	case l.node.Leader() != 0 && l.o.Shell.Connected(l.node.Leader()):
+		if requests := l.o.State.Forward(); len(requests) > 0 {
+			l.o.Shell.Send(l.node.Leader(), FrameForward, requests)
+		}
+	}
+	if ticket := l.o.State.Syncs(); ticket != 0 {
+		l.reads.ask(l, ticket)
+	}
+}
+
+// send sends a raft message to a peer.
+func (l *Loop) send(m *pb.Message) {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		l.failed = fmt.Errorf("encode a raft message for server %d: %w", m.GetTo(), err)
+		return
+	}
+	if m.GetType() == pb.MsgSnap {
+		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), b)
+		return
+	}
+	if !l.o.Shell.Send(m.GetTo(), FrameRaft, b) && m.GetType() == pb.MsgApp {
+		l.node.ReportUnreachable(m.GetTo())
+	}
+}
+
+// write makes one append durable and delivers its responses.
+func (l *Loop) write(m *pb.Message) {
+	if l.failed != nil {
+		return
+	}
+	var hs *pb.HardState
+	sync := len(m.GetEntries()) > 0
+	if m.Term != nil {
+		hs = &pb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
+		sync = sync || hs.GetTerm() != l.hard.GetTerm() || hs.GetVote() != l.hard.GetVote()
+		l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
+	}
+	switch {
+	case m.GetSnapshot() != nil:
+		l.install(m, hs)
+	case hs != nil || len(m.GetEntries()) > 0:
+		if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {
+			l.failed = err
+		}
+	}
+	if l.failed == nil {
+		l.deliver(m.GetResponses())
+	}
+}
+
+// deliver hands the responses of a local write to those they are for.
+func (l *Loop) deliver(responses []*pb.Message) {
+	for _, m := range responses {
+		if m.GetTo() != l.o.ID {
+			l.send(m)
+		} else if err := l.node.Step(m); err != nil {
+			l.failed = fmt.Errorf("deliver raft's own response %s: %w", m.GetType(), err)
+		}
+	}
+}
+
+// apply hands committed entries to the state machine.
+func (l *Loop) apply(m *pb.Message) {
+	if l.failed != nil {
+		return
+	}
+	l.entries = l.entries[:0]
+	for _, e := range m.GetEntries() {
+		if e.GetIndex() != l.applied+1 {
+			panic(fmt.Sprintf("quorum: entry %d is to be applied after %d", e.GetIndex(), l.applied))
+		}
+		l.applied = e.GetIndex()
+		l.snap.logBytes += int64(len(e.GetData()))
+		entry := Entry{Term: e.GetTerm(), Index: e.GetIndex(), Data: e.GetData()}
+		if e.GetType() != pb.EntryNormal {
+			conf, err := l.node.ApplyConfChange(e)
+			if err != nil {
+				l.failed = err
+				return
+			}
+			l.member(conf)
+			entry.Data = nil
+		}
+		l.entries = append(l.entries, entry)
+	}
+	if err := l.o.State.Apply(l.entries); err != nil {
+		l.failed = err
+		return
+	}
+	clear(l.entries)
+	l.deliver(m.GetResponses())
+	l.reads.applied(l)
+	l.snap.consider(l)
+}
+
+// member takes note of the membership in force.
+func (l *Loop) member(conf *pb.ConfState) {
+	l.conf = conf
+	l.sole = soleVoter(conf, l.o.ID)
+}
+
+// assume makes the only voter lead: nobody else can, so it needn't wait for the
+// clock to find out. It reports whether that gave the node something to do.
+func (l *Loop) assume() bool {
+	if !l.sole || l.node.IsLeader() {
+		return false
+	}
+	if err := l.node.Campaign(); err != nil {
+		l.failed = fmt.Errorf("start as the only voter: %w", err)
+	}
+	return l.node.HasReady()
+}
+
+func (l *Loop) leaderChanged() {
+	lead := Leadership{Leader: l.node.Leader(), IsLeader: l.node.IsLeader(), Term: l.node.Term()}
+	if lead == l.lastLead {
+		return
+	}
+	l.lastLead = lead
+	l.batch = nil // its requests are sent again by the servers they came from
+	l.failover.led(lead)
+	l.o.State.Lead(lead)
+	l.publish()
+	l.reads.retry(l)
+}
+
+// HandOver asks the follower that has most of the log to lead, if this server
+// does. It reports whether there is something to wait for.
+func (l *Loop) HandOver() bool {
+	if !l.node.IsLeader() {
+		return false
+	}
+	var best []Progress
+	for _, f := range l.node.Followers() {
+		if f.Voter && f.Active {
+			best = append(best, f)
+		}
+	}
+	if len(best) == 0 {
+		return false
+	}
+	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
+	l.log.Info("handing leadership over before stopping", "to", to.ID)
+	l.node.TransferLeader(to.ID)
+	return true
+}
+
+// ErrStopped is returned by what a stopping server was doing.
+var ErrStopped = errors.New("the server is stopping")
