@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/zooid-project/zooid/internal/bench"
 )
 
 // A command is one word after zooid on the command line.
@@ -17,6 +19,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"version", "", "print the version", runVersion},
 	}
 }

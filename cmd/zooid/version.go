@@ -4,31 +4,40 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 )
 
 // version is Zooid's own; releases set it with -ldflags "-X main.version=…".
 var version = "0.1.0-dev"
 
+// buildDate is set by -ldflags "-X main.buildDate=2006-01-02"; without it the date of the
+// commit stands in.
+var buildDate = ""
+
 // protocolVersion is the release of Apache ZooKeeper whose protocol and
 // behaviour Zooid's own follow. Tools read it as the first number of srvr and
 // mntr, and some of them compare it.
-const protocolVersion = "3.9.4"
+const protocolVersion = "3.9.5"
 
 // versionText is what srvr, stat, mntr and envi print, in Apache's form
-// MAJOR.MINOR.MICRO-REVISION, built on DATE.
+// MAJOR.MINOR.MICRO-REVISION, built on DATE; clients parse the date, so there
+// is always one.
 func versionText() string {
-	revision, date := "unknown", "unknown date"
+	revision, date := "unknown", "1970-01-01"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
 				revision = s.Value
 			case "vcs.time":
-				date = s.Value
+				date, _, _ = strings.Cut(s.Value, "T")
 			}
 		}
 	}
-	return fmt.Sprintf("%s-zooid-%s-%s, built on %s", protocolVersion, version, revision, date)
+	if buildDate != "" {
+		date = buildDate
+	}
+	return fmt.Sprintf("%s-zooid-%s-%s, built on %s 00:00 UTC", protocolVersion, version, revision, date)
 }
 
 func runVersion(_ []string, stdout, _ io.Writer) int {

@@ -96,34 +96,32 @@ func (s *Server) readRequests(nc net.Conn, c *client) error {
 		buf = buf[:len(buf)+n]
 		used, err := s.replica.receive(c, buf, s.now())
 		if err != nil {
-			s.flushOwn(nc, c)
+			s.flushLast(nc, c)
 			return err
 		}
-		rest := len(buf) - used
+		full := len(buf) == cap(buf)
+		buf = buf[:copy(buf, buf[used:])]
 		switch {
-		case used > 0 && rest == 0 && cap(buf) > inputBytesMin && len(buf) < inputBytesMin:
+		case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
+			buf, quiet = grow(buf), 0
+		case len(buf) > 0 || n >= inputBytesMin:
+			quiet = 0
+		case cap(buf) > inputBytesMin:
 			if quiet++; quiet >= inputQuietReads {
 				buf, quiet = make([]byte, 0, inputBytesMin), 0
 			}
-		case len(buf) == cap(buf):
-			quiet = 0
-			buf, used = grow(buf, used), 0
-		default:
-			quiet = 0
 		}
-		buf = buf[:copy(buf, buf[used:])]
 	}
 }
 
-// grow returns a larger buffer with the bytes from used on: up to inputBytesMax
-// by fours, beyond it (one large frame) by twos as its bytes arrive.
-func grow(buf []byte, used int) []byte {
-	rest := buf[used:]
+// grow returns a larger buffer with the same bytes: up to inputBytesMax by fours,
+// beyond it (one large frame) by twos as its bytes arrive.
+func grow(buf []byte) []byte {
 	size := min(cap(buf)*4, inputBytesMax)
-	if len(rest) >= size/2 {
+	if len(buf) >= size {
 		size = cap(buf) * 2
 	}
-	return append(make([]byte, 0, size), rest...)
+	return append(make([]byte, 0, size), buf...)
 }
 
 // flushOwn writes waiting output on the reader's goroutine, unless another one
@@ -139,6 +137,19 @@ func (s *Server) flushOwn(nc net.Conn, c *client) bool {
 	c.flushing = true
 	c.mu.Unlock()
 	return s.flush(nc, c)
+}
+
+// flushLast writes waiting output before the reader gives the connection up; if
+// another goroutine is at it, it waits for that one.
+func (s *Server) flushLast(nc net.Conn, c *client) {
+	if s.flushOwn(nc, c) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.flushing && !c.closed {
+		c.room.Wait()
+	}
 }
 
 // flush writes a client's output until there is none, and reports whether the
@@ -160,6 +171,7 @@ func (s *Server) flush(nc net.Conn, c *client) bool {
 			nc.Close()
 			c.mu.Lock()
 			c.closed, c.flushing = true, false
+			c.room.Broadcast()
 			c.mu.Unlock()
 			return true
 		}

@@ -78,12 +78,13 @@ func (r *replica) Heard() []int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var heard []int64
-	for id, c := range r.sessions { // any order: the leader notes each alone
+	for id, c := range r.sessions { // any order: sorted below
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at
 			heard = append(heard, id)
 		}
 	}
+	slices.Sort(heard)
 	return heard
 }
 

@@ -19,9 +19,13 @@ import (
 type idSource struct{ next atomic.Int64 }
 
 func newIDSource(server uint64, now time.Time) *idSource {
+	return idsFrom(server, now.UnixMilli())
+}
+
+// idsFrom is newIDSource for a time in ms since 1970.
+func idsFrom(server uint64, ms int64) *idSource {
 	s := &idSource{}
-	ms := uint64(now.UnixMilli())
-	s.next.Store(int64(ms<<24>>8 | server<<56))
+	s.next.Store(int64(uint64(ms)<<24>>8 | server<<56))
 	return s
 }
 

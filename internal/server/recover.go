@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -70,42 +71,81 @@ func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*
 // the tree in order.
 func restore(snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
 	workers := runtime.GOMAXPROCS(0)
-	slots := make([]chan []byte, snap.Chunks())
-	for i := range slots {
-		slots[i] = make(chan []byte, 1)
-	}
-	ahead := make(chan struct{}, 4*workers) // chunks decompressed and not yet taken
-	failed := make(chan error, 1)
-	stop := make(chan struct{})
-	defer close(stop)
+	o := &inOrder{chunks: map[int][]byte{}, ahead: chunksAhead * workers, count: snap.Chunks()}
+	o.changed.L = &o.mu
+	loaded := make(chan struct{})
 	go func() {
-		err := snap.Load(workers, func(n int, chunk []byte) error {
-			select {
-			case ahead <- struct{}{}:
-			case <-stop:
-				return errors.New("the reader gave up")
-			}
-			slots[n] <- append([]byte(nil), chunk...)
-			return nil
-		})
-		if err != nil {
-			failed <- err
-		}
+		defer close(loaded)
+		o.end(snap.Load(workers, o.put))
 	}()
-	next := 0
-	return tree.Restore(opt, func() ([]byte, error) {
-		if next == len(slots) {
-			return nil, io.EOF
-		}
-		select {
-		case chunk := <-slots[next]:
-			next++
-			<-ahead
-			return chunk, nil
-		case err := <-failed:
-			return nil, err
-		}
-	})
+	t, err := tree.Restore(opt, o.take)
+	o.end(errRestored)
+	<-loaded
+	return t, err
+}
+
+// chunksAhead is how many chunks per processor may be decompressed before the
+// tree takes them.
+const chunksAhead = 4
+
+// errRestored ends the loading when the tree wants no more.
+var errRestored = errors.New("the tree has taken what it wants")
+
+// inOrder brings chunks that several goroutines finish in any order back into
+// theirs, and lets none run far ahead.
+type inOrder struct {
+	ahead, count int
+
+	mu      sync.Mutex
+	changed sync.Cond
+	chunks  map[int][]byte
+	next    int // number of the chunk to be taken next
+	err     error
+}
+
+// put hands over chunk n; it blocks while n is too far ahead.
+func (o *inOrder) put(n int, chunk []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n >= o.next+o.ahead && o.err == nil {
+		o.changed.Wait()
+	}
+	if o.err != nil {
+		return o.err
+	}
+	o.chunks[n] = append([]byte(nil), chunk...)
+	o.changed.Broadcast()
+	return nil
+}
+
+// take returns the next chunk, or io.EOF after the last.
+func (o *inOrder) take() ([]byte, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next == o.count {
+		return nil, io.EOF
+	}
+	for o.chunks[o.next] == nil && o.err == nil {
+		o.changed.Wait()
+	}
+	chunk := o.chunks[o.next]
+	if chunk == nil {
+		return nil, o.err
+	}
+	delete(o.chunks, o.next)
+	o.next++
+	o.changed.Broadcast()
+	return chunk, nil
+}
+
+// end makes err, if it is the first, what put and take return.
+func (o *inOrder) end(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = err
+	}
+	o.changed.Broadcast()
 }
 
 // reportRecovery tells the operator what the last crash left.

@@ -25,6 +25,8 @@ type replica struct {
 	wall   func() int64 // the clock that stamps batches, ms since 1970
 	secret func() []byte
 	kick   func() // tells the quorum that the outbox or syncs wait
+	// observe, if not nil, sees each evaluated request before its client does.
+	observe func(*tree.Result)
 
 	settings    tree.Settings // this server's, for when it leads
 	treeOptions tree.Options
@@ -119,6 +121,9 @@ func (r *replica) applied(res *tree.Result, now int64) {
 	r.snapshots.since++
 	r.progress.requests++
 	r.progress.noteDigest(res.Zxid, r.tree)
+	if r.observe != nil {
+		r.observe(res)
+	}
 	for i := range res.Events {
 		r.changed(&res.Events[i], res)
 		r.fire(&res.Events[i], res.Zxid)

@@ -14,8 +14,6 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/internal/tree"
-	"github.com/zooid-project/zooid/internal/watch"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -95,33 +93,22 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	}
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
-	began := s.now()
-	treeOptions := tree.Options{Key: treeKey(cluster)}
-	t, meta, err := loadTree(dir, treeOptions)
+	replica, applied, err := NewReplica(ReplicaOptions{
+		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters,
+		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
+	})
 	if err != nil {
 		dir.Close()
 		return err
 	}
-	s.meters.startSnapshot.Observe((s.now() - began) / 1e6)
-	s.replica = &replica{
-		meters: s.meters, progress: progress{began: s.now(), replaying: true},
-		limits: limits{
-			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
-			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
-		},
-		auth: registry, log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) <= 1,
-		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
-		now:       s.now, wall: func() int64 { return time.Now().UnixMilli() }, secret: newPasswd, kick: func() { s.peer.Kick() },
-		expiry: newExpiry(opt.Tick.Milliseconds(), s.now()/1e6),
-		tree:   t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
-	}
+	s.replica = replica
 	members, listener, err := listenForPeers(opt)
 	if err != nil {
 		dir.Close()
 		return err
 	}
 	s.peer, err = quorum.Open(quorum.Options{
-		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: meta.Index, Members: members, Listener: listener,
+		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {

@@ -21,8 +21,7 @@ func known(op jute.Op) bool {
 // visit may read the tree.
 //
 // An error means that the entry can't be applied: it is corrupt, out of order,
-// or from a newer version. The replica must stop then. A corrupt batch changes
-// nothing.
+// or from a newer version. The replica must stop then; the entry changed nothing.
 func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
 	if err := validate(batch); err != nil {
 		return err

@@ -38,4 +38,7 @@
 //   - A malformed write takes a zxid of its own.
 //   - "/" and "" are one znode also while its ACL is changing.
 //   - Quota stats are replicated state: they aren't computed anew on restart.
+//     Limits and stats that don't parse count as none; Apache then fails every
+//     write below the quota.
+//   - A deleteContainer of the leader that no longer holds takes no zxid.
 package tree

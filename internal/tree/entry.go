@@ -143,7 +143,8 @@ func identitiesSize(b []byte) (int, error) {
 	return d.Offset(), d.Err()
 }
 
-// validate reads a whole batch, so that a corrupt one changes nothing.
+// validate reads a whole batch, so that one that is corrupt or from a newer
+// version changes nothing.
 func validate(batch []byte) error {
 	var r Records
 	r.begin(batch, nil)
@@ -154,6 +155,12 @@ func validate(batch []byte) error {
 		}
 		if !known(q.Op) {
 			return fmt.Errorf("decode batch: unknown operation %d of session %#x: upgrade this server", q.Op, q.Session)
+		}
+		if q.Op == OpSettings && q.Session == 0 {
+			var s Settings
+			if err := s.Decode(jute.NewDecoder(q.Body)); err != nil {
+				return err
+			}
 		}
 	}
 }

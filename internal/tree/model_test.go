@@ -237,7 +237,7 @@ func (m *model) quota(path string) string {
 }
 
 func modelFigures(n *modelNode) map[string]int64 {
-	f := map[string]int64{"count": -1, "bytes": -1, "countHardLimit": -1, "byteHardLimit": -1}
+	f := map[string]int64{"count": -1, "bytes": -1}
 	for _, part := range strings.FieldsFunc(string(n.data), func(r rune) bool { return r == ',' || r == ';' }) {
 		var v int64
 		if key, value, ok := strings.Cut(part, "="); ok {
@@ -256,8 +256,11 @@ func (m *model) withinQuota(path string, size, count int) bool {
 		return true
 	}
 	l, s := modelFigures(limits), modelFigures(stats)
-	return !(l["countHardLimit"] > -1 && count != 0 && s["count"]+int64(count) > l["countHardLimit"] ||
-		l["byteHardLimit"] > -1 && size != 0 && s["bytes"]+int64(size) > l["byteHardLimit"])
+	over := func(hard, soft string, more int) bool {
+		limit, ok := l[hard]
+		return ok && limit > -1 && more != 0 && s[soft]+int64(more) > limit
+	}
+	return !over("countHardLimit", "count", count) && !over("byteHardLimit", "bytes", size)
 }
 
 func (m *model) addToQuota(path string, size, count int) {
@@ -265,12 +268,11 @@ func (m *model) addToQuota(path string, size, count int) {
 	if stats := m.nodes["/zookeeper/quota"+q+"/zookeeper_stats"]; q != "" && stats != nil {
 		f := modelFigures(stats)
 		text := fmt.Sprintf("count=%d,bytes=%d", f["count"]+int64(count), f["bytes"]+int64(size))
-		if f["byteHardLimit"] != -1 || f["countHardLimit"] != -1 {
-			text += "="
-		}
+		mark := "=;"
 		for _, key := range []string{"byteHardLimit", "countHardLimit"} {
-			if f[key] != -1 {
-				text += fmt.Sprintf(";%s=%d", key, f[key])
+			if v, ok := f[key]; ok {
+				text += fmt.Sprintf("%s%s=%d", mark, key, v)
+				mark = ";"
 			}
 		}
 		stats.data = []byte(text)

@@ -17,14 +17,20 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
-// quotaFigures are what both znodes hold; -1 is none.
-type quotaFigures struct{ count, bytes, countHard, bytesHard int64 }
+// quotaFigures are what both znodes hold; -1 is none. Hard limits that are
+// written out stay so, whatever they are.
+type quotaFigures struct {
+	count, bytes, countHard, bytesHard int64
+	hasCountHard, hasBytesHard         bool
+}
+
+var noFigures = quotaFigures{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
 
 // parseQuota reads count=N,bytes=N=;byteHardLimit=N;countHardLimit=N, of which
 // any part may be missing; the stray = is how Apache writes it. What isn't a
 // figure is skipped.
 func parseQuota(data []byte) quotaFigures {
-	f := quotaFigures{-1, -1, -1, -1}
+	f := noFigures
 	for len(data) > 0 {
 		end := bytes.IndexAny(data, ",;")
 		if end < 0 {
@@ -39,9 +45,9 @@ func parseQuota(data []byte) quotaFigures {
 			case "bytes":
 				f.bytes = n
 			case "countHardLimit":
-				f.countHard = n
+				f.countHard, f.hasCountHard = n, true
 			case "byteHardLimit":
-				f.bytesHard = n
+				f.bytesHard, f.hasBytesHard = n, true
 			}
 		}
 		data = data[min(end+1, len(data)):]
@@ -53,14 +59,14 @@ func parseQuota(data []byte) quotaFigures {
 func (f quotaFigures) appendTo(b []byte) []byte {
 	b = strconv.AppendInt(append(b, "count="...), f.count, 10)
 	b = strconv.AppendInt(append(b, ",bytes="...), f.bytes, 10)
-	if f.bytesHard == -1 && f.countHard == -1 {
+	if !f.hasBytesHard && !f.hasCountHard {
 		return b
 	}
 	b = append(b, '=')
-	if f.bytesHard != -1 {
+	if f.hasBytesHard {
 		b = strconv.AppendInt(append(b, ";byteHardLimit="...), f.bytesHard, 10)
 	}
-	if f.countHard != -1 {
+	if f.hasCountHard {
 		b = strconv.AppendInt(append(b, ";countHardLimit="...), f.countHard, 10)
 	}
 	return b
@@ -123,7 +129,7 @@ func (t *Tree) quotaCreated(slot uint32, path, parentPath, name string) {
 			if name == limitsName {
 				t.setQuota(strings.Clone(quota), true)
 			} else {
-				f := quotaFigures{countHard: -1, bytesHard: -1}
+				var f quotaFigures
 				t.measure(t.find(quota), &f)
 				t.setStats(slot, f)
 			}

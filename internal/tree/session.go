@@ -109,6 +109,8 @@ func validSessionID(id int64) bool {
 	return id != 0 && id != -1<<63 && uint64(id)>>56 != 0xff
 }
 
+// createSession begins a session. Sent again by a server that had no answer, it
+// is a duplicate, as attach is: it must not begin the sequence anew.
 func (t *Tree) createSession(q *Request, r *Result) {
 	var d jute.Decoder
 	d.Reset(q.Body)
@@ -119,7 +121,7 @@ func (t *Tree) createSession(q *Request, r *Result) {
 	}
 	at, taken := t.sessions.index[q.Session]
 	if taken && t.sessions.slots.at(at).cnx == q.Cnx {
-		r.Outcome = Duplicate // a server sends again what it had no answer to
+		r.Outcome = Duplicate
 		return
 	}
 	r.Zxid = t.nextZxid()

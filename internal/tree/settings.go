@@ -15,7 +15,8 @@ const FeatureLevelMax = 1
 
 // Settings are the replicated settings: whatever changes the result of a
 // request must be the same on every replica at the same log entry, so a
-// server's configuration reaches the tree only through OpSettings.
+// server's configuration reaches the tree only through OpSettings. (The setting
+// letAnySaslUserDoX isn't here: it travels as an identity, see package auth.)
 type Settings struct {
 	ExtendedTypes   bool         // TTL znodes may be created (extendedTypesEnabled)
 	Emulate353      bool         // old TTL owners are read in the layout of 3.5.3; matters to imports only

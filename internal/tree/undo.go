@@ -61,8 +61,7 @@ func (t *Tree) rollback() {
 		s := &t.undo.log[i]
 		switch s.kind {
 		case undoNode:
-			*t.at(s.slot) = s.node
-			t.lists.forget(s.slot)
+			*t.at(s.slot) = s.node // its cached list went when it changed
 		case undoSession:
 			*t.sessions.slots.at(s.slot) = s.session
 		case undoInsert:

@@ -1,0 +1,102 @@
+package differ
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	// patience is how long an answer is waited for that should come, on a loaded machine.
+	patience = 30 * time.Second
+	// silence is how long after a risky step no answer is an answer: neither server is known to fall silent, so this
+	// is waited for only when they do.
+	silence = 3 * time.Second
+	// replyMax bounds a reply in bytes: nothing a script can store is larger.
+	replyMax = 16 << 20
+)
+
+// line is one connection to a server.
+type line struct {
+	conn     net.Conn
+	in       *bufio.Reader
+	lastZxid int64 // highest zxid of a reply
+}
+
+// dial opens a connection, without a session.
+func dial(addr string) (*line, error) {
+	conn, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return nil, err
+	}
+	return &line{conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+// write sends bytes. A server that closes before it has read all may make it fail; the reader will notice.
+func (l *line) write(b []byte) {
+	l.conn.SetWriteDeadline(time.Now().Add(patience))
+	l.conn.Write(b)
+}
+
+// errSilent says that nothing came in time, but the connection is open.
+var errSilent = errors.New("no answer")
+
+// frame reads one frame, or returns errSilent, or another error if the connection has ended.
+func (l *line) frame(wait time.Duration) ([]byte, error) {
+	l.conn.SetReadDeadline(time.Now().Add(wait))
+	b, err := jute.ReadFrame(l.in, nil, replyMax)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, errSilent
+	}
+	return b, err
+}
+
+// close ends the connection from the client's end, with a FIN at most: what it sent before is not thrown away.
+func (l *line) close() { l.conn.Close() }
+
+// pingFrame is the frame of a ping.
+func pingFrame(b []byte) []byte {
+	b, start := jute.BeginFrame(b)
+	header := jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}
+	return jute.EndFrame(header.Append(b), start)
+}
+
+// reply is a frame that isn't a notification.
+type reply struct {
+	header jute.ReplyHeader
+	body   *jute.Decoder
+}
+
+// next reads frames up to the next reply; notifications on the way are handed to hear.
+func (l *line) next(wait time.Duration, hear func([]field)) (reply, error) {
+	for {
+		frame, err := l.frame(wait)
+		if err != nil {
+			return reply{}, err
+		}
+		d := jute.NewDecoder(frame)
+		var h jute.ReplyHeader
+		h.Decode(d)
+		if d.Err() != nil {
+			return reply{}, fmt.Errorf("reply header: %w", d.Err())
+		}
+		if h.Xid != jute.XidNotification {
+			return reply{h, d}, nil
+		}
+		hear(event(h, d))
+	}
+}
+
+func event(h jute.ReplyHeader, d *jute.Decoder) []field {
+	var e jute.WatcherEvent
+	e.Decode(d)
+	return []field{
+		text("event", fmt.Sprintf("%d state=%d path=%q err=%d rest=%d", e.Type, e.State, e.Path, h.Err, d.Remaining())),
+		zxidField("zxid", h.Zxid),
+	}
+}

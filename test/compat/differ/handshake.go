@@ -1,0 +1,126 @@
+package differ
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The ways to connect. Those below strange are tried on a connection of their own that is closed afterwards.
+const (
+	connectNew      = "new"
+	connectOld      = "old"      // without the read-only byte, as clients before 3.4
+	connectReadOnly = "readonly" // would accept a read-only server
+	connectNull     = "null"     // null password
+	connectResume   = "resume"   // the seat's session, taken from its connection if that is open
+
+	connectWrong = "wrong" // the seat's session, wrong password
+	connectGone  = "gone"  // the session closed last, or one that never was
+	connectAhead = "ahead" // has seen a zxid that is yet to come
+	connectShort = "short" // the seat's session, password of four bytes
+)
+
+func strange(how string) bool {
+	return slices.Contains([]string{connectWrong, connectGone, connectAhead, connectShort}, how)
+}
+
+// hello is the connect request of a way to connect.
+func (p *player) hello(how string, timeout int64, seat *seat) jute.ConnectRequest {
+	r := jute.ConnectRequest{Timeout: int32(timeout), Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
+	switch how {
+	case connectOld:
+		r.HasReadOnly = false
+	case connectReadOnly:
+		r.ReadOnly = true
+	case connectNull:
+		r.Passwd = nil
+	case connectAhead:
+		r.LastZxidSeen = math.MaxInt64
+	case connectGone:
+		r.SessionID, r.LastZxidSeen = p.gone.session, p.gone.last
+		if r.SessionID == 0 {
+			r.SessionID = 0x77
+		}
+		if p.gone.passwd != nil {
+			r.Passwd = p.gone.passwd
+		}
+	case connectResume, connectWrong, connectShort:
+		r.SessionID, r.LastZxidSeen = seat.session, seat.last
+		r.Passwd = slices.Clone(seat.passwd)
+		if how == connectWrong && len(r.Passwd) > 0 {
+			r.Passwd[0] ^= 1
+		}
+		if how == connectShort {
+			r.Passwd = r.Passwd[:min(4, len(r.Passwd))]
+		}
+	}
+	return r
+}
+
+// connect opens a connection and its session.
+func (p *player) connect(s *step, seat *seat) error {
+	how := s.args[0].text
+	l, err := dial(p.addr)
+	if err != nil {
+		return err
+	}
+	before := seat.line
+	if before != nil && !strange(how) && how != connectResume {
+		p.lose(seat)
+	}
+	request := p.hello(how, s.args[1].n, seat)
+	b, start := jute.BeginFrame(nil)
+	l.write(jute.EndFrame(request.Append(b), start))
+	answer, err := l.frame(patience)
+	p.now.err = done
+	if err != nil {
+		p.now.err = ended
+		if err == errSilent {
+			p.now.err = noReply
+		}
+		l.close()
+		p.barrier(-1)
+		return nil
+	}
+	var r jute.ConnectResponse
+	d := jute.NewDecoder(answer)
+	r.Decode(d)
+	p.keepHello(r, d)
+	switch {
+	case strange(how) || r.SessionID == 0:
+		l.close()
+	default:
+		if before != nil && how == connectResume {
+			p.drain(s.conn, before)
+		}
+		seat.line = l
+		if how != connectResume {
+			*seat = *newSeat(l, r)
+		}
+	}
+	p.barrier(-1)
+	return nil
+}
+
+func newSeat(l *line, r jute.ConnectResponse) *seat {
+	return &seat{line: l, session: r.SessionID, passwd: slices.Clone(r.Passwd)}
+}
+
+// keepHello records a connect response; passwords differ, but not in length or in being there.
+func (p *player) keepHello(r jute.ConnectResponse, d *jute.Decoder) {
+	zero := slices.Equal(r.Passwd, make([]byte, len(r.Passwd)))
+	p.now.fields = append(p.now.fields,
+		number("version", int64(r.ProtocolVersion)), number("timeout", int64(r.Timeout)), sessionField("session", r.SessionID),
+		text("passwd", fmt.Sprintf("%d bytes, zero=%v", len(r.Passwd), zero)),
+		text("readOnly", fmt.Sprintf("%v, there=%v", r.ReadOnly, r.HasReadOnly)), number("rest", int64(d.Remaining())))
+}
+
+// drain reads a connection whose session moved to another one to its end.
+func (p *player) drain(conn int, l *line) {
+	defer l.close()
+	if _, err := l.next(silence, p.hear(conn)); err == nil || err == errSilent {
+		p.now.fields = append(p.now.fields, text("former connection", "still open"))
+	}
+}

@@ -1,0 +1,329 @@
+package differ
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// seen is all that one step showed.
+type seen struct {
+	err    string // of the reply: a number; or what came instead
+	fields []field
+	events []heard
+	lost   []int // other connections that ended
+}
+
+// heard is one watch event, as it came on a connection.
+type heard struct {
+	conn   int
+	fields []field
+}
+
+// What came instead of a reply's error code.
+const (
+	notConnected = "not connected"
+	ended        = "connection ended"
+	noReply      = "no reply"
+	done         = "done" // a step that isn't a request
+)
+
+// player plays one script on one server.
+type player struct {
+	words *words
+	addr  string
+	root  string
+	slots []*seat
+	times map[int64]int64
+	gone  seat // the session closed last
+	now   *seen
+}
+
+// seat is one of a script's connections: the current one and its session's, which may outlive it.
+type seat struct {
+	line    *line // nil: not connected
+	session int64
+	passwd  []byte
+	xid     int32
+	last    int64 // zxid seen last, over all connections
+	mark    int64
+}
+
+// maxConns bounds the connections of a script.
+const maxConns = 8
+
+// play runs steps against the server at addr under root and returns what was seen at each. An error says that the
+// server can't be reached.
+func (w *words) play(addr, root string, steps []step) ([]seen, error) {
+	p := &player{words: w, addr: addr, root: root, times: map[int64]int64{}}
+	for range maxConns {
+		p.slots = append(p.slots, &seat{})
+	}
+	defer p.leave()
+	var all []seen
+	for i := range steps {
+		p.now = &seen{}
+		if err := p.perform(&steps[i]); err != nil {
+			return nil, fmt.Errorf("step %d, %s: %w", i, w.formatStep(&steps[i]), err)
+		}
+		all = append(all, *p.now)
+	}
+	return all, nil
+}
+
+// leave closes what sessions are open, so that a long run's servers stay small.
+func (p *player) leave() {
+	for _, s := range p.slots {
+		if s.line == nil {
+			continue
+		}
+		b, start := jute.BeginFrame(nil)
+		header := jute.RequestHeader{Xid: s.xid + 1, Op: jute.OpCloseSession}
+		s.line.write(jute.EndFrame(header.Append(b), start))
+		s.line.next(patience, func([]field) {})
+		s.line.close()
+	}
+}
+
+func (p *player) perform(s *step) error {
+	seat := p.slots[s.conn%maxConns]
+	if s.word == "connect" {
+		return p.connect(s, seat)
+	}
+	if seat.line == nil {
+		p.now.err = notConnected
+		return nil
+	}
+	switch s.word {
+	case "drop":
+		seat.line.close()
+		seat.line = nil
+		p.now.err = done
+	case "mark":
+		seat.mark = seat.last
+		p.now.err = done
+	case "await":
+		p.await(s, seat)
+	default:
+		p.request(s, seat)
+	}
+	if !s.kind.read {
+		p.barrier(s.conn)
+	}
+	return nil
+}
+
+// hear returns what to do with a connection's events: keep them.
+func (p *player) hear(conn int) func([]field) {
+	now := p.now
+	return func(fields []field) { now.events = append(now.events, heard{conn, fields}) }
+}
+
+// request sends one request and reads its reply. A ping behind it shows whether the connection lives, and flushes the
+// events that precede its answer. Behind a risky step the ping waits for the reply: a server that closes with a
+// request unread may take its last reply along.
+func (p *player) request(s *step, seat *seat) {
+	hear := p.hear(s.conn)
+	frame, xid := p.frame(s, seat)
+	patiently := patience
+	risky := s.kind.risky || s.cut > 0
+	if risky {
+		patiently = silence
+	} else {
+		frame = pingFrame(frame)
+	}
+	seat.line.write(frame)
+	r, err := seat.line.next(patiently, hear)
+	silent := err == errSilent || (err == nil && r.header.Xid == jute.XidPing && xid != jute.XidPing)
+	switch {
+	case silent:
+		p.now.err = noReply
+	case err != nil:
+		p.now.err = ended
+	default:
+		p.keep(s, seat, r, xid)
+	}
+	if err != nil && !silent {
+		p.lose(seat)
+		return
+	}
+	if silent && !risky {
+		return // that was the ping's answer
+	}
+	if risky {
+		seat.line.write(pingFrame(nil))
+	}
+	p.probe(seat, hear)
+}
+
+// probe reads the answer to a ping.
+func (p *player) probe(seat *seat, hear func([]field)) {
+	r, err := seat.line.next(patience, hear)
+	switch {
+	case err == errSilent:
+		p.now.fields = append(p.now.fields, text("ping", noReply))
+		p.lose(seat)
+	case err != nil:
+		p.now.fields = append(p.now.fields, text("then", ended))
+		p.lose(seat)
+	default:
+		if r.header.Xid != jute.XidPing || r.header.Err != 0 || r.body.Remaining() != 0 {
+			p.now.fields = append(p.now.fields, text("ping", fmt.Sprintf("%+v and %d bytes", r.header, r.body.Remaining())))
+		}
+		p.heed(seat, r.header.Zxid)
+	}
+}
+
+func (p *player) lose(seat *seat) {
+	seat.line.close()
+	seat.line = nil
+}
+
+// frame encodes a step's request and returns the xid its reply should have.
+func (p *player) frame(s *step, seat *seat) ([]byte, int32) {
+	if s.word == "frame" {
+		return []byte(s.args[0].text), jute.XidPing
+	}
+	xid := s.xid
+	if xid == 0 {
+		seat.xid++
+		switch s.word {
+		case "ping":
+			xid = jute.XidPing
+		case "auth":
+			xid = jute.XidAuth
+		default:
+			xid = seat.xid
+		}
+	}
+	b, start := jute.BeginFrame(nil)
+	header := jute.RequestHeader{Xid: xid, Op: s.code()}
+	b = p.words.body(header.Append(b), s, p.root, func(name string) int64 { return seat.zxid(name) })
+	return jute.EndFrame(b, start), xid
+}
+
+// zxid is what a symbolic zxid means now.
+func (s *seat) zxid(name string) int64 {
+	switch name {
+	case "last":
+		return s.last
+	case "mark":
+		return s.mark
+	case "max":
+		return math.MaxInt64
+	}
+	return 0
+}
+
+// keep records a reply.
+func (p *player) keep(s *step, seat *seat, r reply, xid int32) {
+	p.now.err = fmt.Sprint(int32(r.header.Err))
+	if r.header.Xid != xid {
+		p.now.fields = append(p.now.fields, text("xid", fmt.Sprint(r.header.Xid)))
+	}
+	// A server's zxid depends on what else it does; only its kind and order don't.
+	class := "zxid"
+	if r.header.Zxid <= 0 {
+		class = fmt.Sprint(r.header.Zxid)
+	}
+	p.now.fields = append(p.now.fields, text("header zxid", class))
+	p.heed(seat, r.header.Zxid)
+	d := decoder{d: r.body, times: p.times}
+	var fields []field
+	if r.header.Err == 0 {
+		fields = d.body(s.kind.out)
+	} else {
+		fields = d.body("")
+	}
+	if r.header.Err == 0 && shared(s) {
+		fields = nil
+	}
+	for _, f := range fields {
+		if f.kind == zxid && f.n > r.header.Zxid {
+			p.now.fields = append(p.now.fields, text("header zxid", "below "+f.name))
+		}
+	}
+	p.now.fields = append(p.now.fields, fields...)
+	if s.word == "closeSession" && r.header.Err == 0 {
+		p.gone = *seat
+	}
+}
+
+// shared tells that a step's reply depends on other scripts.
+func shared(s *step) bool {
+	if len(s.kind.in) < 4 || s.kind.in[:4] != "path" || s.word == "sync" || s.word == "getEphemerals" {
+		return false
+	}
+	path := s.args[0].text
+	if s.word == "getAllChildrenNumber" && path == "/zookeeper" {
+		return true
+	}
+	return path == "/" || path == "" || path == "/zookeeper/quota"
+}
+
+// heed checks that a connection's zxids never go back.
+func (p *player) heed(seat *seat, n int64) {
+	if n <= 0 {
+		return
+	}
+	if n < seat.line.lastZxid {
+		p.now.fields = append(p.now.fields, text("header zxid", "went back"))
+	}
+	seat.line.lastZxid = n
+	seat.last = max(seat.last, n)
+}
+
+// barrier brings in the events that a step caused on the other connections: they precede the answer to a ping.
+func (p *player) barrier(except int) {
+	for i, seat := range p.slots {
+		if seat.line != nil && i != except {
+			seat.line.write(pingFrame(nil))
+		}
+	}
+	for i, seat := range p.slots {
+		if seat.line == nil || i == except {
+			continue
+		}
+		r, err := seat.line.next(patience, p.hear(i))
+		if err != nil {
+			p.now.lost = append(p.now.lost, i)
+			p.lose(seat)
+			continue
+		}
+		p.heed(seat, r.header.Zxid)
+	}
+}
+
+// await reads until as many events have come as the step asks for.
+func (p *player) await(s *step, seat *seat) {
+	p.now.err = done
+	deadline := time.Now().Add(patience)
+	for int64(len(p.now.events)) < s.args[0].n {
+		seat.line.write(pingFrame(nil))
+		p.probe(seat, p.hear(s.conn))
+		if seat.line == nil || time.Now().After(deadline) {
+			p.now.err = fmt.Sprintf("%d events came", len(p.now.events))
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// format lays out what a step showed.
+func (s *seen) format() string {
+	var b strings.Builder
+	b.WriteString(s.err)
+	for _, f := range s.fields {
+		b.WriteString(" " + f.String())
+	}
+	for _, e := range s.events {
+		fmt.Fprintf(&b, "\n      to %d: %s %s", e.conn, e.fields[0], e.fields[1])
+	}
+	for _, i := range s.lost {
+		fmt.Fprintf(&b, "\n      %d ended", i)
+	}
+	return b.String()
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the project for a time each, two at once.
+#   test/fuzz.sh [TIME]        such as 60s, the default
+set -euo pipefail
+cd "$(dirname "$0")/.."
+time=${1:-60s}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+targets=$(grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do
+	grep -o '^func Fuzz[A-Za-z0-9_]*' "$file" | sed "s|^func |$(dirname "$file") |"
+done | sort -u)
+echo "fuzzing $(echo "$targets" | wc -l) targets for $time each"
+
+one() {
+	local package=$1 target=$2 log=$3
+	# Minimising is bounded by count: bounded by time it can outlive the run,
+	# which go test then reports as a failure of the target.
+	for _ in 1 2; do
+		if go test "$package" -run='^$' -fuzz="^$target\$" -fuzztime="$time" -fuzzminimizetime=20x -parallel=1 >"$log" 2>&1; then
+			echo "ok    $package $target  $(grep -o 'execs: [0-9]*' "$log" | tail -1)"
+			return 0
+		fi
+		grep -q 'Failing input written' "$log" && break
+	done
+	echo "FAIL  $package $target"
+	cat "$log"
+	return 1
+}
+export -f one
+export time
+echo "$targets" | awk -v d="$logs" '{print $1, $2, d "/" NR}' | xargs -P 2 -L 1 bash -c 'one "$@"' _

@@ -1,0 +1,169 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A Client is one session with an ensemble, seen from a root path. All methods
+// may be called from any number of goroutines. It reconnects by itself and ends
+// when closed, when its session expires, or when its credentials are refused.
+type Client struct {
+	s    *session
+	root string // the chroot; "" if none
+}
+
+// New starts a client and returns at once; it connects in the background, and
+// calls queue until it has. connect is read by ParseConnectString. The caller
+// must Close the client. Errors concern the arguments only.
+func New(connect string, opt Options) (*Client, error) {
+	parsed, err := ParseConnectString(connect)
+	if err != nil {
+		return nil, err
+	}
+	if opt, err = opt.complete(); err != nil {
+		return nil, err
+	}
+	return &Client{s: startSession(parsed.Servers, opt), root: parsed.Chroot}, nil
+}
+
+// Open is New followed by Wait: it returns a connected client, or an error that
+// names the last failure of each server tried. ctx bounds the wait only.
+func Open(ctx context.Context, connect string, opt Options) (*Client, error) {
+	c, err := New(connect, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Wait(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("zk: open %s: %w", connect, err)
+	}
+	return c, nil
+}
+
+// Chroot returns a view of c in which every path is below path, and which shares
+// c's session: closing either closes both. The znode at path need not exist.
+func (c *Client) Chroot(path string) (*Client, error) {
+	if err := jute.CheckPath(path); err != nil {
+		return nil, fmt.Errorf("zk: chroot: %w", err)
+	}
+	return &Client{s: c.s, root: c.abs(path)}, nil
+}
+
+// abs returns the path under the root; "/" is the root itself.
+func (c *Client) abs(path string) string {
+	switch {
+	case c.root == "":
+		return path
+	case path == "/":
+		return c.root
+	}
+	return c.root + path
+}
+
+// Close ends the session at the server, so that its ephemeral znodes go at once,
+// and waits until everything the client started has stopped. Calls queued before
+// are still answered if the server answers within a few seconds; later ones fail
+// with ErrClosed. It is idempotent and always returns nil.
+func (c *Client) Close() error {
+	c.s.close(true)
+	return nil
+}
+
+// Detach stops the client but leaves the session to the server, where another
+// client can Resume it until it expires. Unanswered calls fail.
+func (c *Client) Detach() Session {
+	c.s.close(false)
+	return c.Session()
+}
+
+// Session returns the session's identity; its ID is 0 before the first
+// connection. Who has it can take the session over: treat it as a secret.
+func (c *Client) Session() Session {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return Session{ID: c.s.id, Passwd: slices.Clone(c.s.passwd), Timeout: c.s.timing.session, LastZxid: c.s.zxidSeen}
+}
+
+// UpdateServers replaces the list of servers by those of connect, which must
+// name no chroot. The client may move to another server, with a probability that
+// leaves all clients that got the same list evenly spread; a move waits for the
+// replies under way and fails no call.
+func (c *Client) UpdateServers(connect string) error {
+	parsed, err := ParseConnectString(connect)
+	if err != nil {
+		return err
+	}
+	if parsed.Chroot != "" {
+		return &ConnectStringError{connect, len(connect) - len(parsed.Chroot), "a change of servers can't change the chroot"}
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := ""
+	if s.link != nil {
+		mine = s.link.server
+	}
+	move := s.list.update(parsed.Servers, mine)
+	if move && s.link != nil {
+		s.drain(s.link)
+	}
+	return nil
+}
+
+// newCall starts a call of op on path, which must be valid; a sequential one may
+// end in a slash, as the server will append to it.
+func (c *Client) newCall(op jute.Op, path string, sequential bool) (*call, error) {
+	checked := path
+	if sequential {
+		checked += "1"
+	}
+	if err := jute.CheckPath(checked); err != nil {
+		return nil, &Error{Op: op.String(), Path: path, Err: err}
+	}
+	return c.newPlainCall(op, path), nil
+}
+
+// newPlainCall starts a call that has no znode's path, or one known to be valid.
+func (c *Client) newPlainCall(op jute.Op, path string) *call {
+	k := c.s.pool.Get().(*call)
+	k.op, k.path = op, path
+	return k
+}
+
+// sized completes the frame and refuses one the server would refuse.
+func (c *Client) sized(k *call, b []byte) (*call, error) {
+	k.end(b)
+	if n := len(k.req) - 4; n > c.s.opt.RequestBytesMax {
+		return nil, &Error{Op: k.op.String(), Path: k.path, Err: fmt.Errorf("the request has %d bytes; servers take at most %d (jute.maxbuffer; Options.RequestBytesMax)", n, c.s.opt.RequestBytesMax)}
+	}
+	return k, nil
+}
+
+// do sends k and waits, again where Options.Retry says so. On success the caller
+// reads k.res and releases k; on error k is no longer its own.
+func (c *Client) do(ctx context.Context, k *call) error {
+	for attempt := 1; ; attempt++ {
+		if err := c.s.submit(ctx, k); err != nil {
+			k.release()
+			return err
+		}
+		completed, err := c.s.wait(ctx, k)
+		if err == nil || !completed {
+			return err
+		}
+		again := false
+		if Retryable(err) && ctx.Err() == nil {
+			pause, more := c.s.opt.Retry(attempt, err)
+			again = more && sleep(ctx, pause) == nil
+		}
+		if !again {
+			k.release()
+			return err
+		}
+		k.err, k.res = nil, result{}
+	}
+}

@@ -1,0 +1,148 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Pauses between attempts, with jitter so that the clients of a server that died
+// don't arrive together. The first attempt after a loss comes within
+// moveSpread; each full round of failures doubles the pause, and so does each
+// connection that is lost again at once.
+const (
+	moveSpread = 50 * time.Millisecond
+	roundPause = 50 * time.Millisecond
+	roundLimit = 5 // doublings: at most 1.6 s
+)
+
+// connect tries servers until one takes the session. Its error is final.
+func (s *session) connect() (*link, error) {
+	ctx := s.ctx
+	if s.connects > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, s.heard.Add(s.timing.expiry), ErrSessionExpired)
+		defer cancel()
+	}
+	rounds := s.flaps
+	for attempt := 0; ; attempt++ {
+		s.mu.Lock()
+		server, round := s.list.next()
+		s.mu.Unlock()
+		var pause time.Duration
+		switch {
+		case round:
+			rounds++
+			pause = jitter(roundPause << min(rounds, roundLimit))
+		case attempt == 0 && s.flaps > 1:
+			pause = jitter(roundPause << min(rounds, roundLimit))
+		case attempt == 0 && s.connects > 0:
+			pause = rand.N(moveSpread)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, s.endOf(ctx)
+		}
+		l, err := s.attempt(ctx, server)
+		switch {
+		case err == nil:
+			return l, nil
+		case errors.Is(err, errRejected) && s.requestID() != 0:
+			return nil, ErrSessionExpired
+		case ctx.Err() != nil:
+			return nil, s.endOf(ctx)
+		}
+		s.log.Debug("zookeeper: can't connect", "server", server, "error", err)
+		s.mu.Lock()
+		s.trouble[server] = err
+		s.mu.Unlock()
+	}
+}
+
+// endOf says why ctx, as made by connect, has ended.
+func (s *session) endOf(ctx context.Context) error {
+	if context.Cause(ctx) == ErrSessionExpired {
+		return ErrSessionExpired
+	}
+	return ErrClosed
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// requestID is the session to ask for: none until a server with quorum has given
+// us one, as no other server knows a read-only server's sessions.
+func (s *session) requestID() int64 {
+	if s.full {
+		return s.id
+	}
+	return 0
+}
+
+// attempt makes one connection.
+func (s *session) attempt(ctx context.Context, server string) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.connect)
+	defer cancel()
+	conn, err := dial(ctx, &s.opt, server)
+	if err != nil {
+		return nil, err
+	}
+	req := jute.ConnectRequest{
+		LastZxidSeen: s.zxidSeen, Timeout: int32(s.opt.SessionTimeout / time.Millisecond),
+		SessionID: s.requestID(), Passwd: s.passwd, ReadOnly: s.opt.ReadOnly, HasReadOnly: true,
+	}
+	if req.SessionID == 0 {
+		req.Passwd = make([]byte, jute.PasswdSize)
+	}
+	res, err := handshake(ctx, conn, &req)
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: the server closed the connection; it may have no quorum, be behind this client, or be full", err)
+	}
+	if err == nil && res.ReadOnly && !s.opt.ReadOnly {
+		err = errors.New("the server is read-only, and Options.ReadOnly is not set")
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	s.log.Info("zookeeper: connected", "server", server, "session", fmt.Sprintf("0x%x", res.SessionID), "timeoutMs", res.Timeout, "readOnly", res.ReadOnly)
+	return s.connected(conn, server, &res), nil
+}
+
+// connected takes a connection whose handshake has succeeded.
+func (s *session) connected(conn net.Conn, server string, res *jute.ConnectResponse) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.passwd = res.SessionID, slices.Clone(res.Passwd)
+	s.full = s.full || !res.ReadOnly
+	s.timing = timingOf(time.Duration(res.Timeout)*time.Millisecond, len(s.list.servers))
+	s.connects++
+	s.list.connected()
+	clear(s.trouble)
+	l := newLink(conn, server, s.timing)
+	l.readOnly = res.ReadOnly
+	s.link = l
+	state := StateConnected
+	if l.readOnly {
+		state = StateConnectedReadOnly
+	}
+	s.become(StateChange{State: state, Server: server, SessionID: s.id})
+	return l
+}

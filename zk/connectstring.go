@@ -1,0 +1,117 @@
+package zk
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// PortDefault is the client port of a server named without one.
+const PortDefault = 2181
+
+// A ConnectString is the parsed form of "host:port,host:port/chroot".
+type ConnectString struct {
+	Servers []string // host:port, IPv6 hosts in brackets, in the order written
+	Chroot  string   // "" if none, else a path that doesn't end in a slash
+}
+
+// A ConnectStringError says what is wrong with a connect string, and where.
+type ConnectStringError struct {
+	Text   string
+	Offset int // byte offset of the offending part
+	Reason string
+}
+
+// Error returns the text, the place and the reason.
+func (e *ConnectStringError) Error() string {
+	return fmt.Sprintf("zk: connect string %q, byte %d: %s", e.Text, e.Offset, e.Reason)
+}
+
+// ParseConnectString reads "host[:port][,host[:port]]...[/chroot]", the form
+// all ZooKeeper clients share. IPv6 addresses stand in brackets; the port is
+// PortDefault if left out; blanks around a server are ignored. Host names are
+// not resolved here but at each connection attempt. The error is a
+// *ConnectStringError.
+func ParseConnectString(text string) (ConnectString, error) {
+	var c ConnectString
+	fail := func(at int, format string, args ...any) (ConnectString, error) {
+		return ConnectString{}, &ConnectStringError{text, at, fmt.Sprintf(format, args...)}
+	}
+	list := text
+	if at := strings.Index(text, "://"); at >= 0 {
+		return fail(0, "scheme %q is not supported; list the servers", text[:at+3])
+	}
+	if at := strings.IndexByte(text, '/'); at >= 0 {
+		list = text[:at]
+		if chroot := text[at:]; chroot != "/" {
+			if err := jute.CheckPath(chroot); err != nil {
+				offset := 0
+				if bad, ok := errors.AsType[*jute.PathError](err); ok {
+					offset = bad.Offset
+					err = errors.New(bad.Reason)
+				}
+				return fail(at+offset, "chroot: %v", err)
+			}
+			c.Chroot = chroot
+		}
+	}
+	if strings.TrimSpace(list) == "" {
+		return fail(0, "it names no server")
+	}
+	at := 0
+	for part := range strings.SplitSeq(list, ",") {
+		server, reason := parseServer(strings.TrimSpace(part))
+		if reason != "" {
+			return fail(at, "%s", reason)
+		}
+		c.Servers = append(c.Servers, server)
+		at += len(part) + 1
+	}
+	return c, nil
+}
+
+// parseServer returns host:port, or the reason why s names no server.
+func parseServer(s string) (server, reason string) {
+	if s == "" {
+		return "", "empty server name between commas"
+	}
+	host, port := s, ""
+	if s[0] == '[' {
+		end := strings.IndexByte(s, ']')
+		if end < 0 {
+			return "", "the bracket of an IPv6 address is not closed"
+		}
+		host, port = s[1:end], s[end+1:]
+		if _, err := netip.ParseAddr(host); err != nil {
+			return "", fmt.Sprintf("%q is not an IPv6 address", host)
+		}
+		if port != "" && port[0] != ':' {
+			return "", fmt.Sprintf("%q follows the bracket; only a colon and a port may", port)
+		}
+	} else if colon := strings.IndexByte(s, ':'); colon >= 0 {
+		if strings.Count(s, ":") > 1 {
+			return "", fmt.Sprintf("%q has several colons; an IPv6 address must be in brackets", s)
+		}
+		host, port = s[:colon], s[colon:]
+	}
+	if host == "" || strings.ContainsAny(host, " \t\n\r") {
+		return "", fmt.Sprintf("%q has no proper host name", s)
+	}
+	number := PortDefault
+	if port != "" {
+		n, err := strconv.ParseUint(port[1:], 10, 16)
+		if err != nil || n == 0 {
+			return "", fmt.Sprintf("port %q is not a number from 1 to 65535", port[1:])
+		}
+		number = int(n)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(number)), ""
+}
+
+// String returns the form ParseConnectString reads.
+func (c ConnectString) String() string { return strings.Join(c.Servers, ",") + c.Chroot }

@@ -1,0 +1,103 @@
+// Package zk is a client for ZooKeeper: for Apache's servers and for Zooid's.
+//
+// # Connecting
+//
+// [Open] takes the connect string all ZooKeeper clients share, servers first and
+// an optional chroot after, and returns a connected [Client]:
+//
+//	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+//	defer cancel()
+//	c, err := zk.Open(ctx, "zk1:2181,zk2:2181,zk3:2181/app", zk.Options{})
+//	if err != nil {
+//		return err // names what each server answered
+//	}
+//	defer c.Close()
+//
+// A Client is one session. It pings, moves to another server when it must, keeps
+// its ephemeral znodes and watches across lost connections, and adds its
+// credentials again. Names are resolved at each attempt. [New] returns without
+// waiting, and [Client.Wait] waits; [Client.Chroot] gives a view of a subtree that
+// shares the session.
+//
+// # Calls
+//
+// Every call takes a context. A call that is cancelled before it was sent is never
+// sent; one that was sent goes on at the server, which the error tells:
+//
+//	data, stat, err := c.Get(ctx, "/config")
+//	...
+//	_, err = c.Set(ctx, "/config", changed, stat.Version)
+//	switch {
+//	case errors.Is(err, zk.ErrBadVersion):
+//		// someone else was first
+//	case zk.MaybeApplied(err):
+//		// the connection was lost, or ctx ended: read it back
+//	}
+//
+// Without a connection calls wait for one, as long as their context and the
+// session last. When a connection is lost, reads under way are sent again on the
+// next (see Options.Retry); writes never are, as they may have been applied, except
+// by [Client.CreateProtected], which looks first. The classes of errors:
+//
+//	errors.Is(err, zk.ErrNoNode) ...  the server refused; nothing was applied
+//	zk.Retryable(err)                 certainly not applied, or only a read; may be sent again
+//	zk.MaybeApplied(err)              a write whose reply is missing
+//	zk.SessionLost(err)               the session is over: open a new client
+//
+// [Client.Multi] applies several writes or none. [Client.Pipeline] sends calls
+// without waiting for replies, and hands back a [Future] for each; after a lost
+// connection it sends nothing more, so that nothing overtakes a lost write.
+//
+// # Watches
+//
+// [Client.GetW], [Client.ExistsW] and [Client.ChildrenW] leave a one-shot
+// [Watch], [Client.AddWatch] a persistent one, on a znode or a whole subtree:
+//
+//	w, err := c.AddWatch(ctx, "/services", zk.AddWatchPersistentRecursive)
+//	if err != nil {
+//		return err
+//	}
+//	defer w.Close()
+//	for e, err := range w.Events(ctx) {
+//		switch {
+//		case err != nil:
+//			return err // ctx has ended, or the session
+//		case e.Type == zk.EventResync:
+//			// events may be missing: read everything again
+//		default:
+//			// e.Path was created, changed or deleted
+//		}
+//	}
+//
+// Events come in the order of the changes, and before any reply that shows a later
+// state. A user who doesn't read never holds up the client: a one-shot watch has
+// one event, and a persistent one that overflows has an EventResync instead. The
+// same event follows a lost connection, as a server tells persistent watches
+// nothing of what happened meanwhile. Closing the last watch of a path removes the
+// server's.
+//
+// # Sessions
+//
+// [Client.States] subscribes to what happens to the connection, [Client.State] tells
+// the latest. While the state is [StateConnecting], another client may already have
+// seen this session expire: who holds a lock must stop acting on it then. A
+// session that has expired is over, and so is its Client: ephemeral znodes and
+// watches are gone, every call fails with [ErrSessionExpired], and the user decides
+// what to open next. Without any contact the client itself gives up after 4/3 of the
+// session timeout. [Client.Detach] leaves a session to be resumed by another process
+// (Options.Resume).
+//
+// # Limits
+//
+// Everything that queues is bounded: requests under way (Options.OutstandingMax),
+// their bytes, unread events, unread state changes, the size of requests and
+// replies. Where a bound is met, the caller waits or gets an error that names it.
+//
+// # Differences from Apache's Java client
+//
+// Calls queue while there is no connection instead of failing with ConnectionLoss at
+// the next failed attempt; reads are repeated by default; removing one watch removes
+// it at the server too; GetEphemerals respects the chroot; replies may be larger than
+// jute.maxbuffer; moving to another server voluntarily fails no call; events of a
+// lost connection go to States, not to every watch.
+package zk

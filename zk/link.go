@@ -1,0 +1,184 @@
+package zk
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// readBuffer holds the replies to a full window of small requests; a frame that
+// fits is decoded in place.
+const readBuffer = 64 << 10
+
+// A link is one connection after its handshake: a frame reader, which belongs to
+// the session's run loop, and what the writer needs. It knows no requests.
+type link struct {
+	conn     net.Conn
+	server   string
+	readOnly bool
+	timing   timing
+	in       *bufio.Reader
+	since    time.Time    // when it was made
+	heard    atomic.Int64 // when bytes last came, in nanoseconds since the epoch
+
+	kick chan struct{} // holds a token when the idle writer has work
+	dead chan struct{} // closed when the link is given up
+
+	once sync.Once
+	why  error // why it was given up; read after dead is closed
+}
+
+func newLink(conn net.Conn, server string, t timing) *link {
+	l := &link{conn: conn, server: server, timing: t, since: time.Now(), kick: make(chan struct{}, 1), dead: make(chan struct{})}
+	l.in = bufio.NewReaderSize(l, readBuffer)
+	l.heard.Store(time.Now().UnixNano())
+	return l
+}
+
+// close gives the link up for the reason why; the first reason stays.
+func (l *link) close(why error) {
+	l.once.Do(func() {
+		l.why = why
+		close(l.dead)
+		l.conn.Close()
+	})
+}
+
+// Read reads from the connection, which must speak within the read timeout. It
+// serves the link's buffered reader.
+func (l *link) Read(p []byte) (int, error) {
+	l.conn.SetReadDeadline(time.Now().Add(l.timing.read)) // if it fails, so does Read, and says more
+	n, err := l.conn.Read(p)
+	if n > 0 {
+		l.heard.Store(time.Now().UnixNano())
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		err = fmt.Errorf("nothing heard for %v", l.timing.read)
+	}
+	return n, err
+}
+
+// write sends b within the read timeout.
+func (l *link) write(b []byte) error {
+	l.conn.SetWriteDeadline(time.Now().Add(l.timing.read)) // as above
+	_, err := l.conn.Write(b)
+	return err
+}
+
+// nextFrame returns the next frame's payload and whether the caller owns it. If
+// not, it is valid until skip is called, which must follow in any case.
+func (l *link) nextFrame(limit int) (frame []byte, owned bool, err error) {
+	head, err := l.in.Peek(4)
+	if err != nil {
+		return nil, false, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n >= 0 && n <= limit && n+4 <= l.in.Size() {
+		frame, err := l.in.Peek(4 + n)
+		if err != nil {
+			return nil, false, err
+		}
+		return frame[4:], false, nil
+	}
+	frame, err = jute.ReadFrame(l.in, nil, limit)
+	return frame, true, err
+}
+
+// skip releases a frame that nextFrame returned.
+func (l *link) skip(frame []byte, owned bool) {
+	if !owned {
+		l.in.Discard(4 + len(frame)) // can't fail: the bytes were peeked
+	}
+}
+
+// timing holds what follows from a session timeout; the fractions are Apache's.
+type timing struct {
+	session time.Duration
+	connect time.Duration // one attempt, handshake included: an equal share per server
+	read    time.Duration // silence after which a connection is given up: 2/3
+	ping    time.Duration // silence of ours after which we ping
+	expiry  time.Duration // silence after which the session is given up: 4/3
+}
+
+// connectMin keeps an attempt possible however many servers share the timeout.
+const connectMin = 100 * time.Millisecond
+
+// pingMax is the longest silence of ours, however long the session.
+const pingMax = 10 * time.Second
+
+func timingOf(session time.Duration, servers int) timing {
+	t := timing{session: session}
+	t.connect = max(session/time.Duration(max(servers, 1)), connectMin)
+	t.read = session / 3 * 2
+	// Half the time the server may be silent, less a margin for the way.
+	t.ping = min(t.read/2-min(t.read/8, time.Second), pingMax)
+	t.expiry = session / 3 * 4
+	return t
+}
+
+// dial opens a connection to server, with TLS if configured.
+func dial(ctx context.Context, o *Options, server string) (net.Conn, error) {
+	conn, err := o.Dial(ctx, "tcp", server)
+	if err != nil || o.TLS == nil {
+		return conn, err
+	}
+	config, err := o.TLS()
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("TLS configuration: %w", err)
+	}
+	config = config.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(server)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return secure, nil
+}
+
+// errRejected says that the server doesn't know the session we asked for.
+var errRejected = errors.New("the server doesn't know the session")
+
+// handshake opens or resumes a session on conn. It ends when ctx does.
+func handshake(ctx context.Context, conn net.Conn, req *jute.ConnectRequest) (jute.ConnectResponse, error) {
+	var res jute.ConnectResponse
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	b, start := jute.BeginFrame(nil)
+	if _, err := conn.Write(jute.EndFrame(req.Append(b), start)); err != nil {
+		return res, fmt.Errorf("send the handshake: %w", err)
+	}
+	// Read by hand: bytes after the first frame belong to the link's reader.
+	frame, err := jute.ReadFrame(conn, nil, jute.ConnectRequestSizeMax)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return res, fmt.Errorf("await the handshake's answer: %w", err)
+	}
+	var d jute.Decoder
+	d.Reset(frame)
+	res.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return res, fmt.Errorf("the handshake's answer: %w", d.Err())
+	case res.Timeout <= 0:
+		return res, errRejected
+	case len(res.Passwd) != jute.PasswdSize || res.SessionID == 0:
+		return res, fmt.Errorf("the handshake's answer makes no sense: session 0x%x, password of %d bytes", res.SessionID, len(res.Passwd))
+	case req.SessionID != 0 && res.SessionID != req.SessionID:
+		return res, fmt.Errorf("the handshake's answer is for session 0x%x, we asked for 0x%x", res.SessionID, req.SessionID)
+	}
+	return res, nil
+}

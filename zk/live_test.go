@@ -1,0 +1,195 @@
+package zk_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// The suite in live*_test.go runs against real servers: those that
+// ZOOID_TEST_SERVERS names in a connect string, or an Apache server it starts
+// itself if ZOOID_COMPAT is 1. Without either it is skipped. Nothing in it knows
+// which server answers.
+
+// apache is the server TestMain started, shared by all live tests.
+var apache struct {
+	once    sync.Once
+	address string
+	err     error
+	stop    func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if apache.stop != nil {
+		apache.stop()
+	}
+	os.Exit(code)
+}
+
+// liveServers returns a connect string without chroot, or skips the test.
+func liveServers(t testing.TB) string {
+	t.Helper()
+	if servers := os.Getenv("ZOOID_TEST_SERVERS"); servers != "" {
+		return servers
+	}
+	if os.Getenv("ZOOID_COMPAT") != "1" {
+		t.Skip("needs a server: set ZOOID_TEST_SERVERS=host:port, or ZOOID_COMPAT=1 to start Apache's")
+	}
+	apache.once.Do(func() { apache.address, apache.stop, apache.err = startApache() })
+	if apache.err != nil {
+		t.Fatal(apache.err)
+	}
+	return apache.address
+}
+
+// apacheClasspath returns the newest Apache release at hand.
+func apacheClasspath() string {
+	home, _ := os.UserHomeDir()
+	if jars, _ := filepath.Glob(filepath.Join(home, ".cache", "zooid-compat", "*", "lib", "*.jar")); len(jars) > 0 {
+		return strings.Join(jars, ":")
+	}
+	return "/usr/share/java/zookeeper.jar"
+}
+
+func startApache() (address string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "zk-live-")
+	if err != nil {
+		return "", nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", nil, err
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", port)
+	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, port)
+	file := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return "", nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command("java", "-Dzookeeper.extendedTypesEnabled=true", "-Xmx256m", "-cp", apacheClasspath(),
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		log.Close()
+		os.RemoveAll(dir)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, address, zk.Options{})
+	if err != nil {
+		said, _ := os.ReadFile(log.Name())
+		stop()
+		return "", nil, fmt.Errorf("Apache did not start: %w\n%s", err, said)
+	}
+	c.Close()
+	return address, stop, nil
+}
+
+// freePort asks the kernel for a port. The server that gets it binds it a moment
+// later; the kernel doesn't hand it out again so soon.
+func freePort() (uint16, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return netip.MustParseAddrPort(l.Addr().String()).Port(), nil
+}
+
+// live opens a client rooted in a znode of its own, which goes with the test, and
+// returns it with the connect string that leads there.
+func live(t testing.TB, opt zk.Options) (*zk.Client, string, context.Context) {
+	t.Helper()
+	servers := liveServers(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	bare, err := zk.Open(ctx, servers, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := bare.Create(ctx, "/zk-live-", nil, zk.ModePersistentSequential, world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		sweep(t, servers, root)
+		bare.Close()
+	})
+	c, err := bare.Chroot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, servers + root, ctx
+}
+
+// sweep deletes the tree at root with a client of its own, as the test may have
+// closed its client.
+func sweep(t testing.TB, servers, root string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, servers, zk.Options{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	var remove func(path string)
+	remove = func(path string) {
+		names, _, err := c.Children(ctx, path)
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			remove(path + "/" + name)
+		}
+		c.Delete(ctx, path, zk.AnyVersion)
+	}
+	remove(root)
+}
+
+var world = zk.WorldACL(zk.PermAll)
+
+// A cutter cuts the connections it dialled.
+type cutter struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		c.mu.Lock()
+		c.conns = append(c.conns, conn)
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}

@@ -1,0 +1,122 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// CreateOp creates a znode; its MultiResult has Path, and Stat if the server tells
+// it (Apache's 3.8 does for containers and TTL znodes only, and Stat is zero).
+func CreateOp(path string, data []byte, mode CreateMode, acl []ACL) MultiOp {
+	return MultiOp{Op: opOfMode(mode), Path: path, Data: data, ACL: acl, Flags: mode}
+}
+
+// CreateTTLOp creates a znode with a time to live, as Client.CreateTTL; its
+// MultiResult has Path and Stat.
+func CreateTTLOp(path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) MultiOp {
+	return MultiOp{Op: jute.OpCreateTTL, Path: path, Data: data, ACL: acl, Flags: mode, TTL: ttl.Milliseconds()}
+}
+
+// DeleteOp deletes a znode if its data has the version, AnyVersion for any.
+func DeleteOp(path string, version int32) MultiOp {
+	return MultiOp{Op: jute.OpDelete, Path: path, Version: version}
+}
+
+// SetOp replaces a znode's data if it has the version, AnyVersion for any; its
+// MultiResult has Stat.
+func SetOp(path string, data []byte, version int32) MultiOp {
+	return MultiOp{Op: jute.OpSetData, Path: path, Data: data, Version: version}
+}
+
+// CheckOp fails the Multi unless a znode exists and its data has the version,
+// AnyVersion for any.
+func CheckOp(path string, version int32) MultiOp {
+	return MultiOp{Op: jute.OpCheck, Path: path, Version: version}
+}
+
+// GetOp reads a znode in a MultiRead; its MultiResult has Data and Stat.
+func GetOp(path string) MultiOp { return MultiOp{Op: jute.OpGetData, Path: path} }
+
+// ChildrenOp lists a znode's children in a MultiRead; its MultiResult has
+// Children.
+func ChildrenOp(path string) MultiOp { return MultiOp{Op: jute.OpGetChildren, Path: path} }
+
+// Multi applies all operations or none, in one step of the ensemble's history.
+// Each sees the effects of those before it. If one fails, err wraps a *MultiError
+// that names it, and nothing was applied.
+func (c *Client) Multi(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
+	k, err := c.multiCall(jute.OpMulti, ops)
+	if k, err = c.run(ctx, k, err); err != nil {
+		return nil, err
+	}
+	defer k.release()
+	return c.multiOf(k, ops)
+}
+
+// MultiRead reads several znodes in one request. Each operation succeeds or fails
+// for itself: its MultiResult.Err tells.
+func (c *Client) MultiRead(ctx context.Context, ops ...MultiOp) ([]MultiResult, error) {
+	k, err := c.multiCall(jute.OpMultiRead, ops)
+	if k, err = c.run(ctx, k, err); err != nil {
+		return nil, err
+	}
+	defer k.release()
+	return c.multiOf(k, ops)
+}
+
+func (c *Client) multiCall(op jute.Op, ops []MultiOp) (*call, error) {
+	abs := make([]MultiOp, len(ops))
+	for i, o := range ops {
+		if err := checkMultiOp(op, o); err != nil {
+			return nil, &Error{Op: op.String(), Path: o.Path, Err: fmt.Errorf("operation %d (%s): %w", i, o.Op, err)}
+		}
+		abs[i] = o
+		abs[i].Path = c.abs(o.Path)
+	}
+	k := c.newPlainCall(op, "")
+	return c.sized(k, jute.AppendMulti(k.begin(), abs))
+}
+
+func checkMultiOp(op jute.Op, o MultiOp) error {
+	checked := o.Path
+	switch o.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		if err := checkCreate(o.Op, o.Path, o.Flags, o.ACL, time.Duration(o.TTL)*time.Millisecond); err != nil {
+			return err
+		}
+		if o.Flags.Sequential() {
+			checked += "1"
+		}
+	case jute.OpDelete, jute.OpSetData, jute.OpCheck, jute.OpGetData, jute.OpGetChildren:
+	default:
+		return fmt.Errorf("%w: it can't be part of a multi", ErrBadArguments)
+	}
+	if o.IsRead() != (op == jute.OpMultiRead) {
+		return fmt.Errorf("%w: reads belong in MultiRead, writes in Multi", ErrBadArguments)
+	}
+	return jute.CheckPath(checked)
+}
+
+// multiOf returns k's results, or the error of the operation that failed.
+func (c *Client) multiOf(k *call, ops []MultiOp) ([]MultiResult, error) {
+	results := slices.Clone(k.res.multi) // a Future may ask again
+	if len(results) != len(ops) {
+		return nil, &Error{Op: k.op.String(), Err: ErrMarshallingError, detail: fmt.Sprintf("%d results for %d operations", len(results), len(ops))}
+	}
+	for i := range results {
+		r := &results[i]
+		// A failed multi answers 0 for those before the failing one, and
+		// RuntimeInconsistency for those after.
+		if k.op == jute.OpMulti && r.Op == jute.OpError && r.Err != jute.OK {
+			return nil, &Error{Op: k.op.String(), Err: &MultiError{i, ops[i].Op.String(), ops[i].Path, r.Err}}
+		}
+		if r.Path != "" {
+			r.Path = stripRoot(c.root, r.Path)
+		}
+	}
+	return results, nil
+}

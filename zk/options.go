@@ -1,0 +1,189 @@
+package zk
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The values used where Options leaves a field zero.
+const (
+	// SessionTimeoutDefault is 10 s: within what a server with the usual
+	// tickTime of 2 s grants (4 s to 40 s).
+	SessionTimeoutDefault = 10 * time.Second
+
+	// OutstandingMaxDefault is the number of unanswered requests from which
+	// Apache's server stops reading a connection (globalOutstandingLimit).
+	OutstandingMaxDefault = 1000
+
+	// RequestBytesMaxDefault is the server's own limit (jute.maxbuffer); it
+	// closes the connection on anything larger, so refusing here is kinder.
+	RequestBytesMaxDefault = jute.MaxBufferDefault
+
+	// ResponseBytesMaxDefault is far above jute.maxbuffer, as servers don't
+	// limit their replies and a list of a million children takes some 20 MB.
+	// Memory is taken as bytes arrive, so the limit costs nothing unless used.
+	ResponseBytesMaxDefault = 64 << 20
+
+	// WatchQueueMaxDefault bounds the events a persistent watch holds for a user
+	// who doesn't read; at about 64 bytes each this is 256 KiB.
+	WatchQueueMaxDefault = 4096
+)
+
+// Options adjust a client. The zero value is a good choice.
+type Options struct {
+	// SessionTimeout is how long the server keeps the session, and its
+	// ephemeral znodes, without hearing from this client. The server clamps it
+	// to its own bounds; Client.Session tells the outcome. It is sent in whole
+	// milliseconds. 0 means SessionTimeoutDefault.
+	SessionTimeout time.Duration
+
+	// Resume continues an existing session rather than opening one: what
+	// Client.Session or Client.Detach returned. If the server no longer knows
+	// it, the client ends with ErrSessionExpired.
+	Resume Session
+
+	// Auth are identities added to each connection before any request.
+	Auth []Auth
+
+	// ReadOnly accepts a server that has lost its quorum and answers reads
+	// only (StateConnectedReadOnly). The client looks for a full server
+	// meanwhile and moves to it.
+	ReadOnly bool
+
+	// Dial replaces the net.Dialer that opens connections. It is called for each
+	// attempt with the address as the connect string has it, so names are
+	// resolved each time, and must return when ctx ends. TLS, if set, is put on
+	// top of what it returns.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// TLS, if set, is called for each connection, so that renewed certificates
+	// and authorities are picked up. The config is cloned; ServerName is set to
+	// the host's name if empty.
+	TLS func() (*tls.Config, error)
+
+	// Logger gets connects, losses and whatever an operator should know. Nil
+	// discards.
+	Logger *slog.Logger
+
+	// OutstandingMax bounds the requests queued or unanswered; one more waits
+	// for room. 0 means OutstandingMaxDefault.
+	OutstandingMax int
+
+	// RequestBytesMax bounds a request; set it to the servers' jute.maxbuffer.
+	// 0 means RequestBytesMaxDefault.
+	RequestBytesMax int
+
+	// ResponseBytesMax bounds a reply; a larger one fails its request and the
+	// connection. 0 means ResponseBytesMaxDefault.
+	ResponseBytesMax int
+
+	// WatchQueueMax bounds the unread events of a persistent watch; one more
+	// replaces all of them by an EventResync. 0 means WatchQueueMaxDefault.
+	WatchQueueMax int
+
+	// Retry decides whether a failed call is sent again, and after which pause.
+	// It is asked only when Retryable(err) holds, so no policy can apply a write
+	// twice; attempt counts from 1. Pipelines never retry. Nil means
+	// RetrySafe(3).
+	Retry func(attempt int, err error) (pause time.Duration, again bool)
+}
+
+// An Auth is a scheme and its credentials, such as {"digest", "user:password"}.
+type Auth struct {
+	Scheme string
+	Auth   []byte
+}
+
+// A Session identifies a session to the server; whoever has it can take the
+// session over.
+type Session struct {
+	ID      int64
+	Passwd  []byte
+	Timeout time.Duration // as granted; ignored in Options.Resume
+
+	// LastZxid is the latest change the session may have seen; no server that
+	// doesn't know it will serve the session.
+	LastZxid int64
+}
+
+// RetryNever is the Options.Retry that leaves retrying to the caller.
+func RetryNever(int, error) (time.Duration, bool) { return 0, false }
+
+// RetrySafe returns an Options.Retry that sends a call up to attempts times in
+// all. A request that met a lost connection is queued for the next one at once;
+// one that a server refused to shed load pauses, doubling from 50 ms, with
+// jitter.
+func RetrySafe(attempts int) func(int, error) (time.Duration, bool) {
+	return func(attempt int, err error) (time.Duration, bool) {
+		if attempt >= attempts {
+			return 0, false
+		}
+		if errors.Is(err, ErrThrottledOp) {
+			return jitter(50 * time.Millisecond << min(attempt, 6)), true
+		}
+		return 0, true
+	}
+}
+
+// jitter returns a random duration from d/2 to d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// timeoutMin and timeoutMax bound a session timeout: it travels as an int32 of
+// milliseconds.
+const (
+	timeoutMin = time.Millisecond
+	timeoutMax = 1<<31*time.Millisecond - time.Millisecond
+)
+
+// complete fills in defaults and refuses what can't work.
+func (o Options) complete() (Options, error) {
+	for _, n := range []struct {
+		name  string
+		value *int
+		usual int
+	}{
+		{"OutstandingMax", &o.OutstandingMax, OutstandingMaxDefault},
+		{"RequestBytesMax", &o.RequestBytesMax, RequestBytesMaxDefault},
+		{"ResponseBytesMax", &o.ResponseBytesMax, ResponseBytesMaxDefault},
+		{"WatchQueueMax", &o.WatchQueueMax, WatchQueueMaxDefault},
+	} {
+		if *n.value < 0 {
+			return o, fmt.Errorf("zk: Options.%s is %d; it must not be negative", n.name, *n.value)
+		}
+		if *n.value == 0 {
+			*n.value = n.usual
+		}
+	}
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = SessionTimeoutDefault
+	}
+	if o.SessionTimeout < timeoutMin || o.SessionTimeout > timeoutMax {
+		return o, fmt.Errorf("zk: Options.SessionTimeout is %v; it must be from %v to %v", o.SessionTimeout, timeoutMin, timeoutMax)
+	}
+	if o.Resume.ID != 0 && len(o.Resume.Passwd) != jute.PasswdSize {
+		return o, fmt.Errorf("zk: Options.Resume has a password of %d bytes; it must have %d", len(o.Resume.Passwd), jute.PasswdSize)
+	}
+	for i, a := range o.Auth {
+		if a.Scheme == "" {
+			return o, fmt.Errorf("zk: Options.Auth[%d] has no scheme", i)
+		}
+	}
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Retry == nil {
+		o.Retry = RetrySafe(3)
+	}
+	return o, nil
+}

@@ -1,0 +1,226 @@
+package zk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// receive reads frames until the connection fails or the server answers what
+// makes no sense, and returns why.
+func (s *session) receive(l *link) error {
+	for {
+		frame, owned, err := l.nextFrame(s.opt.ResponseBytesMax)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the server closed the connection")
+			}
+			if tooLarge, ok := errors.AsType[*jute.FrameSizeError](err); ok {
+				s.blame(tooLarge)
+			}
+			return err
+		}
+		if err := s.take(l, frame, owned); err != nil {
+			return err
+		}
+		l.skip(frame, owned)
+	}
+}
+
+// blame notes that the oldest call's reply exceeds the limit, so that it fails
+// for good instead of being sent again and again.
+func (s *session) blame(e *jute.FrameSizeError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent > 0 && e.Size > 0 {
+		s.blamed = s.calls.at(0)
+	}
+}
+
+// take works on one frame.
+func (s *session) take(l *link, frame []byte, owned bool) error {
+	var d jute.Decoder
+	d.Reset(frame)
+	var h jute.ReplyHeader
+	h.Decode(&d)
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("the server sent a frame of %d bytes, too short for a header", len(frame))
+	}
+	switch h.Xid {
+	case jute.XidNotification:
+		return s.notified(h, &d)
+	case jute.XidPing:
+		s.mu.Lock()
+		s.sawReply(h.Zxid)
+		s.mu.Unlock()
+		return nil
+	case jute.XidAuth:
+		return s.authAnswered(l, h)
+	case jute.XidSetWatches:
+		return s.rearmed(h)
+	}
+	return s.answered(l, h, frame[jute.ReplyHeaderSize:], owned)
+}
+
+// sawReply notes the zxid of a reply. All events up to it came before it. The
+// caller holds s.mu.
+func (s *session) sawReply(zxid int64) {
+	s.zxidReply = max(s.zxidReply, zxid)
+	s.zxidSeen = max(s.zxidSeen, zxid)
+}
+
+// answered completes the oldest call (S2).
+func (s *session) answered(l *link, h jute.ReplyHeader, body []byte, owned bool) error {
+	s.mu.Lock()
+	if s.sent == 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("the server answered request %d, none is open", h.Xid)
+	}
+	k := s.calls.at(0)
+	if k.xid != h.Xid {
+		s.mu.Unlock()
+		return fmt.Errorf("xid out of order: the server answered request %d before request %d (%s %s)", h.Xid, k.xid, k.op, k.path)
+	}
+	s.calls.pop()
+	s.sent--
+	s.sawReply(h.Zxid)
+	s.wake()
+	if s.draining && s.sent == 0 && s.auths.n == 0 {
+		l.close(errMoving)
+	}
+	s.mu.Unlock()
+
+	var nonsense error
+	if h.Err != jute.OK {
+		k.err = newError(k, l.server, h.Err)
+	} else if nonsense = k.decode(body, owned); nonsense != nil {
+		nonsense = fmt.Errorf("the server's reply to %s %s makes no sense: %w", k.op, k.path, nonsense)
+		k.err = lossError(k, l.server, true, nonsense)
+	}
+	if k.watch != nil || k.drop != 0 {
+		s.mu.Lock()
+		s.settleWatches(k, h.Err, nonsense == nil)
+		s.mu.Unlock()
+	}
+	k.finish()
+	return nonsense
+}
+
+// authAnswered completes the oldest auth request. A credential the server takes
+// is kept for later connections; one of those refused is final.
+func (s *session) authAnswered(l *link, h jute.ReplyHeader) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.auths.n == 0 {
+		return errors.New("the server answered an auth request, none is open")
+	}
+	k := s.auths.pop()
+	switch {
+	case h.Err == jute.OK && k.cred != nil:
+		same := func(a Auth) bool { return a.Scheme == k.cred.Scheme && bytes.Equal(a.Auth, k.cred.Auth) }
+		if !slices.ContainsFunc(s.creds, same) {
+			s.creds = append(s.creds, *k.cred)
+		}
+	case h.Err != jute.OK:
+		k.err = newError(k, l.server, h.Err)
+		if k.done == nil {
+			return fmt.Errorf("the server refuses the session's credentials of scheme %s: %w", k.path, ErrAuthFailed)
+		}
+	}
+	k.finish()
+	if s.draining && s.sent == 0 && s.auths.n == 0 {
+		l.close(errMoving)
+	}
+	return nil
+}
+
+// rearmed counts an answered setWatches. After the last one persistent watches
+// see everything again, and their users are told to catch up.
+func (s *session) rearmed(h jute.ReplyHeader) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rearms == 0 {
+		return errors.New("the server answered a setWatches request, none is open")
+	}
+	if h.Err != jute.OK {
+		return fmt.Errorf("the server refuses the watches of this session: %s", h.Err)
+	}
+	s.sawReply(h.Zxid)
+	if s.rearms--; s.rearms == 0 {
+		s.watches.resync()
+	}
+	return nil
+}
+
+// notified hands a notification to the watches it concerns.
+func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
+	var e jute.WatcherEvent
+	e.Decode(d)
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("the server's notification makes no sense: %w", err)
+	}
+	if e.Type < EventNodeCreated || e.Type > EventNodeChildrenChanged {
+		s.log.Debug("zookeeper: notification of an unknown type ignored", "type", int32(e.Type), "path", e.Path)
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Not zxidReply: a change may fire several watches, and a connection lost
+	// between two notifications must still get the second from setWatches.
+	s.zxidSeen = max(s.zxidSeen, h.Zxid)
+	path := strings.Clone(e.Path)
+	s.watches.fire(Event{Type: e.Type, Path: path, Zxid: h.Zxid})
+	s.settlePath(path)
+	return nil
+}
+
+// seekFirst and seekMax bound the pause between two looks for a server with
+// quorum; it doubles from the first to the last.
+const (
+	seekFirst   = 100 * time.Millisecond
+	seekMax     = time.Minute
+	seekTimeout = time.Second
+)
+
+// seekFull looks for a server with quorum while connected to a read-only one,
+// and moves there.
+func (s *session) seekFull(ctx context.Context, l *link) {
+	for i, pause := 0, seekFirst; sleep(ctx, pause) == nil; i, pause = i+1, min(2*pause, seekMax) {
+		s.mu.Lock()
+		server := s.list.servers[i%len(s.list.servers)]
+		s.mu.Unlock()
+		if server == l.server || !s.isFull(ctx, server) {
+			continue
+		}
+		s.mu.Lock()
+		s.list.prefer(server)
+		s.drain(l)
+		s.mu.Unlock()
+		return
+	}
+}
+
+// isFull asks server, in four letters, whether it takes writes.
+func (s *session) isFull(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
+	defer cancel()
+	conn, err := dial(ctx, &s.opt, server)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := conn.Write([]byte("isro")); err != nil {
+		return false
+	}
+	var answer [2]byte
+	_, err = io.ReadFull(conn, answer[:])
+	return err == nil && string(answer[:]) == "rw"
+}

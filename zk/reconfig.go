@@ -1,0 +1,62 @@
+package zk
+
+import (
+	"context"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A Reconfig is a change of the ensemble's membership: either Joining and Leaving,
+// or Members. Servers are written as in the configuration file, such as
+// "server.4=10.0.0.4:2888:3888:participant;2181".
+type Reconfig struct {
+	Joining []string // servers to add or change
+	Leaving []string // ids of servers to remove, such as "3"
+	Members []string // the whole new membership
+
+	// FromConfig is the version of the configuration the change is meant for, as
+	// its "version=" line has it (in hexadecimal there); 0 means any.
+	FromConfig int64
+}
+
+// Reconfig changes the ensemble's membership and returns the new configuration.
+// Most ensembles allow it to a super user only, and only with reconfigEnabled.
+// It ignores the chroot.
+func (c *Client) Reconfig(ctx context.Context, change Reconfig) ([]byte, Stat, error) {
+	if err := change.check(); err != nil {
+		return nil, Stat{}, err
+	}
+	k := c.newPlainCall(jute.OpReconfig, "")
+	r := jute.ReconfigRequest{
+		Joining: joined(change.Joining), Leaving: joined(change.Leaving), NewMembers: joined(change.Members),
+		CurConfigID: change.FromConfig,
+	}
+	if r.CurConfigID == 0 {
+		r.CurConfigID = -1
+	}
+	k, err := c.sized(k, r.Append(k.begin()))
+	return dataOf(c.run(ctx, k, err))
+}
+
+func (r *Reconfig) check() error {
+	reason := ""
+	switch incremental := len(r.Joining)+len(r.Leaving) > 0; {
+	case incremental && len(r.Members) > 0:
+		reason = "Members is the whole membership; it can't go with Joining and Leaving"
+	case !incremental && len(r.Members) == 0:
+		reason = "it changes nothing"
+	default:
+		return nil
+	}
+	return &Error{Op: "reconfig", Err: ErrBadArguments, detail: reason}
+}
+
+// joined returns the list as the request has it, null if empty.
+func joined(v []string) *string {
+	if len(v) == 0 {
+		return nil
+	}
+	s := strings.Join(v, ",")
+	return &s
+}

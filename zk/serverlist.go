@@ -1,0 +1,127 @@
+package zk
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// A serverList hands out the servers to try, in turn, and decides on a change of
+// the list whether this client should move, so that many clients deciding alone
+// end up spread evenly over the new list. It is Apache's algorithm:
+//
+//	S servers before, N after; mine is the one we're connected to.
+//	N > S, mine stays:  move to a new server with probability 1 - S/N
+//	N > S, mine goes:   move to a new server
+//	N <= S, mine stays: stay
+//	N <= S, mine goes:  move; to an old server with probability
+//	                    |old|*(S-N) / (N*(S-|old|)), else to a new one
+//
+// It has no lock; the session guards it.
+type serverList struct {
+	servers []string
+	at      int // index of the server handed out last, -1 before the first
+	full    int // index at which a round is full: the server last connected to
+
+	// moving is true from an update until each server of the two lists was tried.
+	moving   bool
+	pOld     float64 // probability of an old server while both kinds are left
+	old, new []string
+
+	rand *rand.Rand
+}
+
+func newServerList(servers []string, r *rand.Rand) *serverList {
+	l := &serverList{at: -1, full: -1, rand: r}
+	l.servers = l.shuffled(servers)
+	return l
+}
+
+func (l *serverList) shuffled(servers []string) []string {
+	v := slices.Clone(servers)
+	l.rand.Shuffle(len(v), func(i, j int) { v[i], v[j] = v[j], v[i] })
+	return v
+}
+
+// next returns the server to try, and whether all others were tried since the
+// last connection, so that the caller should pause first.
+func (l *serverList) next() (server string, round bool) {
+	if l.moving {
+		if server, ok := l.nextMoving(); ok {
+			l.at = slices.Index(l.servers, server)
+			return server, false
+		}
+		l.moving = false
+	}
+	l.at = (l.at + 1) % len(l.servers)
+	round = l.at == l.full
+	if l.full < 0 {
+		l.full = l.at
+	}
+	return l.servers[l.at], round
+}
+
+func (l *serverList) nextMoving() (string, bool) {
+	take := func(v *[]string) (string, bool) {
+		server := (*v)[0]
+		*v = (*v)[1:]
+		return server, true
+	}
+	switch {
+	case len(l.old) == 0 && len(l.new) == 0:
+		return "", false
+	case len(l.old) == 0, len(l.new) > 0 && l.rand.Float64() >= l.pOld:
+		return take(&l.new)
+	default:
+		return take(&l.old)
+	}
+}
+
+// connected notes that the server handed out last accepted the session.
+func (l *serverList) connected() {
+	l.full = l.at
+	l.moving = false
+}
+
+// prefer makes server the next one handed out, if it is in the list.
+func (l *serverList) prefer(server string) {
+	if i := slices.Index(l.servers, server); i >= 0 {
+		l.moving = false
+		l.at = i - 1
+	}
+}
+
+// update replaces the list and reports whether a client connected to mine ("" if
+// to none) should leave it.
+func (l *serverList) update(servers []string, mine string) (move bool) {
+	before := l.servers
+	if mine == "" && l.at >= 0 {
+		mine = before[l.at]
+	}
+	l.servers = l.shuffled(servers)
+	l.old, l.new = nil, nil
+	for _, s := range l.servers {
+		if slices.Contains(before, s) {
+			l.old = append(l.old, s)
+		} else {
+			l.new = append(l.new, s)
+		}
+	}
+	stays := slices.Contains(l.servers, mine)
+	s, n, old := float64(len(before)), float64(len(l.servers)), float64(len(l.old))
+	switch {
+	case n > s && stays:
+		l.pOld, move = 0, l.rand.Float64() <= 1-s/n
+	case n > s:
+		l.pOld, move = 0, true
+	case stays:
+		move = false
+	default:
+		l.pOld, move = 1, true
+		if s > old {
+			l.pOld = old * (s - n) / (n * (s - old))
+		}
+	}
+	l.moving = move
+	l.at, l.full = slices.Index(l.servers, mine), slices.Index(l.servers, mine)
+	return move
+}

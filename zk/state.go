@@ -1,0 +1,138 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+)
+
+// A State says what a client can do at the moment.
+type State int
+
+// The states. The last three are final.
+const (
+	StateConnecting        State = iota // no connection; calls queue until there is one
+	StateConnected                      // all calls are answered
+	StateConnectedReadOnly              // reads are answered, writes fail with ErrNotReadOnly
+	StateExpired                        // the server ended the session, or must have
+	StateAuthFailed                     // the server refused the client's credentials
+	StateClosed                         // Close or Detach was called
+)
+
+var stateNames = [...]string{"connecting", "connected", "connected read-only", "expired", "authentication failed", "closed"}
+
+// String returns the state in words.
+func (s State) String() string {
+	if s < 0 || int(s) >= len(stateNames) {
+		return fmt.Sprintf("State(%d)", int(s))
+	}
+	return stateNames[s]
+}
+
+// Final reports whether no other state can follow.
+func (s State) Final() bool { return s >= StateExpired }
+
+// A StateChange is one step in a client's life.
+type StateChange struct {
+	State     State
+	Server    string // connected to, or lost
+	SessionID int64  // 0 before the first connection
+	Err       error  // why a connection was lost or the session ended
+
+	// Missed counts the changes between the one read before and this one that
+	// were dropped because the reader was too far behind.
+	Missed int
+}
+
+// statesMax bounds the changes kept for a reader who doesn't read. Flapping
+// faster than that, only the latest state is of use.
+const statesMax = 64
+
+// States is one reader's view of a client's state changes, in order. It never
+// holds up the client: a reader far behind finds the latest change only, with
+// Missed counting the others.
+type States struct {
+	s   *session
+	box mailbox[StateChange]
+}
+
+// States subscribes to state changes, beginning with the current state. The
+// caller must Close it.
+func (c *Client) States() *States {
+	f := &States{s: c.s}
+	f.box = newMailbox(statesMax, func(dropped []StateChange) StateChange {
+		last := dropped[len(dropped)-1]
+		for _, d := range dropped[:len(dropped)-1] {
+			last.Missed += d.Missed + 1
+		}
+		return last
+	})
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	f.box.put(c.s.now)
+	if c.s.end != nil {
+		f.box.close(c.s.end)
+	} else {
+		c.s.feeds[f] = struct{}{}
+	}
+	return f
+}
+
+// Next waits for the next change. After a final state it returns the error that
+// ended the client; after Close, ErrClosed.
+func (f *States) Next(ctx context.Context) (StateChange, error) { return f.box.next(ctx) }
+
+// Try returns the next change if there is one.
+func (f *States) Try() (StateChange, bool) {
+	change, ok, _ := f.box.try()
+	return change, ok
+}
+
+// Ready returns a channel that yields when Try may have something, for use in a
+// select; it may yield in vain. It belongs to one reader.
+func (f *States) Ready() <-chan struct{} { return f.box.ready }
+
+// Close ends the subscription. It is idempotent.
+func (f *States) Close() {
+	f.s.mu.Lock()
+	delete(f.s.feeds, f)
+	f.s.mu.Unlock()
+	f.box.close(ErrClosed)
+}
+
+// State returns the client's state.
+func (c *Client) State() StateChange {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.now
+}
+
+// Wait waits until the client is connected (also to a read-only server, if
+// Options.ReadOnly allows one), until it has ended, or until ctx ends. The error
+// names the last failure of each server tried.
+func (c *Client) Wait(ctx context.Context) error {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.now.State == StateConnecting {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+			s.mu.Lock()
+		case <-ctx.Done():
+			s.mu.Lock()
+			return fmt.Errorf("zk: wait for a connection: %w%s", ctx.Err(), s.troubles())
+		}
+	}
+	return s.end
+}
+
+// become publishes a new state. The caller holds s.mu.
+func (s *session) become(change StateChange) {
+	s.now = change
+	for f := range s.feeds {
+		f.box.put(change)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -1,0 +1,65 @@
+package zk
+
+import (
+	"context"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// AddWatch leaves a persistent watch on path, which need not exist, of path alone
+// or with all its descendants. It stays until closed or removed. Servers before
+// 3.9 keep one watch per path and client: there, don't mix it with one-shot
+// watches on the same path.
+func (c *Client) AddWatch(ctx context.Context, path string, mode AddWatchMode) (*Watch, error) {
+	k, err := c.newCall(jute.OpAddWatch, path, false)
+	if err != nil {
+		return nil, err
+	}
+	kind := watchPersistent
+	switch mode {
+	case AddWatchPersistent:
+	case AddWatchPersistentRecursive:
+		kind = watchRecursive
+	default:
+		return nil, &Error{Op: "addWatch", Path: path, Err: ErrBadArguments, detail: "unknown mode"}
+	}
+	k.abs = c.abs(path)
+	k.watch = c.newWatch(k.abs, kind)
+	w := k.watch
+	r := jute.AddWatchRequest{Path: k.abs, Mode: mode}
+	k, err = c.sized(k, r.Append(k.begin()))
+	err = nothingOf(c.run(ctx, k, err))
+	return ifRegistered(w, err), err
+}
+
+// RemoveWatches ends this client's watches of a type on path, and those of every
+// Chroot view that shares its session, here and at the server. It fails with
+// ErrNoWatcher if the server has none. Servers before 3.9 don't tell the types on
+// one path apart and remove all. To end one Watch, Close it.
+func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) error {
+	k, err := c.watchesCall(jute.OpRemoveWatches, path, t)
+	if err == nil {
+		k.drop = t
+	}
+	return nothingOf(c.run(ctx, k, err))
+}
+
+// CheckWatches fails with ErrNoWatcher unless the server has a watch of a type on
+// path for this client.
+func (c *Client) CheckWatches(ctx context.Context, path string, t WatcherType) error {
+	k, err := c.watchesCall(jute.OpCheckWatches, path, t)
+	return nothingOf(c.run(ctx, k, err))
+}
+
+func (c *Client) watchesCall(op jute.Op, path string, t WatcherType) (*call, error) {
+	k, err := c.newCall(op, path, false)
+	if err != nil {
+		return nil, err
+	}
+	if t < WatcherChildren || t > WatcherPersistentRecursive {
+		return nil, &Error{Op: op.String(), Path: path, Err: ErrBadArguments, detail: "unknown watcher type"}
+	}
+	k.abs = c.abs(path)
+	r := jute.WatchesRequest{Path: k.abs, Type: t}
+	return c.sized(k, r.Append(k.begin()))
+}

@@ -1,0 +1,110 @@
+package zk
+
+import "github.com/zooid-project/zooid/jute"
+
+// The words of the protocol, under one import.
+type (
+	Stat         = jute.Stat         // a znode's metadata
+	ACL          = jute.ACL          // one entry of an access control list
+	ID           = jute.ID           // an identity: scheme and id
+	Perm         = jute.Perm         // permission bits
+	CreateMode   = jute.CreateMode   // what kind of znode to create
+	EventType    = jute.EventType    // what happened to a watched path
+	WatcherType  = jute.WatcherType  // which watches to check or remove
+	AddWatchMode = jute.AddWatchMode // persistent or recursive
+	MultiOp      = jute.MultiOp      // one operation of a Multi or MultiRead
+	MultiResult  = jute.MultiResult  // its result
+	Code         = jute.Code         // an error code; errors.Is works with every one
+	Identity     = jute.ClientInfo   // one line of WhoAmI
+)
+
+// The permission bits.
+const (
+	PermRead   = jute.PermRead
+	PermWrite  = jute.PermWrite
+	PermCreate = jute.PermCreate
+	PermDelete = jute.PermDelete
+	PermAdmin  = jute.PermAdmin
+	PermAll    = jute.PermAll
+)
+
+// The create modes. Those with a TTL belong to CreateTTL.
+const (
+	ModePersistent                  = jute.ModePersistent
+	ModeEphemeral                   = jute.ModeEphemeral
+	ModePersistentSequential        = jute.ModePersistentSequential
+	ModeEphemeralSequential         = jute.ModeEphemeralSequential
+	ModeContainer                   = jute.ModeContainer
+	ModePersistentWithTTL           = jute.ModePersistentWithTTL
+	ModePersistentSequentialWithTTL = jute.ModePersistentSequentialWithTTL
+)
+
+// The event types a Watch delivers. EventResync is made by this client: events
+// may have been missed, because the connection was lost for a while or the
+// watch's queue overflowed, so whatever the watch guards must be read again.
+const (
+	EventNodeCreated         = jute.EventNodeCreated
+	EventNodeDeleted         = jute.EventNodeDeleted
+	EventNodeDataChanged     = jute.EventNodeDataChanged
+	EventNodeChildrenChanged = jute.EventNodeChildrenChanged
+
+	EventResync EventType = 100
+)
+
+// The modes of AddWatch. A recursive watch covers the znode and all its
+// descendants, and reports created, deleted and changed znodes, not
+// NodeChildrenChanged.
+const (
+	AddWatchPersistent          = jute.AddWatchPersistent
+	AddWatchPersistentRecursive = jute.AddWatchPersistentRecursive
+)
+
+// The watcher types of CheckWatches and RemoveWatches.
+const (
+	WatcherChildren            = jute.WatcherChildren
+	WatcherData                = jute.WatcherData
+	WatcherAny                 = jute.WatcherAny
+	WatcherPersistent          = jute.WatcherPersistent
+	WatcherPersistentRecursive = jute.WatcherPersistentRecursive
+)
+
+// The errors a server answers with; use them with errors.Is.
+const (
+	ErrSystemError             = jute.ErrSystemError
+	ErrRuntimeInconsistency    = jute.ErrRuntimeInconsistency
+	ErrDataInconsistency       = jute.ErrDataInconsistency
+	ErrConnectionLoss          = jute.ErrConnectionLoss
+	ErrMarshallingError        = jute.ErrMarshallingError
+	ErrUnimplemented           = jute.ErrUnimplemented
+	ErrBadArguments            = jute.ErrBadArguments
+	ErrUnknownSession          = jute.ErrUnknownSession
+	ErrNewConfigNoQuorum       = jute.ErrNewConfigNoQuorum
+	ErrReconfigInProgress      = jute.ErrReconfigInProgress
+	ErrNoNode                  = jute.ErrNoNode
+	ErrNoAuth                  = jute.ErrNoAuth
+	ErrBadVersion              = jute.ErrBadVersion
+	ErrNoChildrenForEphemerals = jute.ErrNoChildrenForEphemerals
+	ErrNodeExists              = jute.ErrNodeExists
+	ErrNotEmpty                = jute.ErrNotEmpty
+	ErrSessionExpired          = jute.ErrSessionExpired
+	ErrInvalidACL              = jute.ErrInvalidACL
+	ErrAuthFailed              = jute.ErrAuthFailed
+	ErrSessionMoved            = jute.ErrSessionMoved
+	ErrNotReadOnly             = jute.ErrNotReadOnly
+	ErrEphemeralOnLocalSession = jute.ErrEphemeralOnLocalSession
+	ErrNoWatcher               = jute.ErrNoWatcher
+	ErrReconfigDisabled        = jute.ErrReconfigDisabled
+	ErrSessionClosedNoSASL     = jute.ErrSessionClosedRequireSASLAuth
+	ErrQuotaExceeded           = jute.ErrQuotaExceeded
+	ErrThrottledOp             = jute.ErrThrottledOp
+)
+
+// AnyVersion makes Delete, Set and SetACL unconditional.
+const AnyVersion int32 = -1
+
+// WorldACL returns the list that grants perms to everybody.
+func WorldACL(perms Perm) []ACL { return jute.WorldACL(perms) }
+
+// CreatorACL returns the list that grants everything to the identities the
+// client has added with AddAuth or Options.Auth, and nothing to others.
+func CreatorACL() []ACL { return []ACL{{Perms: PermAll, ID: ID{Scheme: "auth"}}} }

@@ -1,0 +1,182 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Create makes a znode and returns its path, which a sequential mode has
+// lengthened by ten digits. The parent must exist. acl must not be empty; see
+// WorldACL and CreatorACL. TTL modes need CreateTTL.
+func (c *Client) Create(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
+	op := jute.OpCreate
+	if mode == ModeContainer {
+		op = jute.OpCreateContainer
+	}
+	k, err := c.createCall(op, path, data, mode, acl, 0)
+	path, _, err = c.createdOf(c.run(ctx, k, err))
+	return path, err
+}
+
+// CreateStat is Create and returns the new znode's metadata too.
+func (c *Client) CreateStat(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
+	k, err := c.createCall(opOfMode(mode), path, data, mode, acl, 0)
+	return c.createdOf(c.run(ctx, k, err))
+}
+
+// CreateTTL makes a znode that the server deletes once it has had no children and
+// no change of its data for ttl, which is sent in whole milliseconds, from 1 ms
+// to about 34 years. mode must be one of those with a TTL. Servers refuse it with
+// ErrUnimplemented unless extendedTypesEnabled is set.
+func (c *Client) CreateTTL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) (string, Stat, error) {
+	k, err := c.createCall(jute.OpCreateTTL, path, data, mode, acl, ttl)
+	return c.createdOf(c.run(ctx, k, err))
+}
+
+// Delete removes a znode without children if its data has the version, AnyVersion
+// for any.
+func (c *Client) Delete(ctx context.Context, path string, version int32) error {
+	k, err := c.deleteCall(path, version)
+	return nothingOf(c.run(ctx, k, err))
+}
+
+// Set replaces a znode's data if it has the version, AnyVersion for any.
+func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
+	k, err := c.setCall(path, data, version)
+	return statOf(c.run(ctx, k, err))
+}
+
+// SetACL replaces a znode's access control list if that has the version
+// (Stat.Aversion), AnyVersion for any.
+func (c *Client) SetACL(ctx context.Context, path string, acl []ACL, aversion int32) (Stat, error) {
+	k, err := c.newCall(jute.OpSetACL, path, false)
+	if err == nil {
+		err = checkACL(jute.OpSetACL, path, acl)
+	}
+	if err != nil {
+		return Stat{}, err
+	}
+	r := jute.SetACLRequest{Path: c.abs(path), ACL: acl, Version: aversion}
+	k, err = c.sized(k, r.Append(k.begin()))
+	return statOf(c.run(ctx, k, err))
+}
+
+func (c *Client) createCall(op jute.Op, path string, data []byte, mode CreateMode, acl []ACL, ttl time.Duration) (*call, error) {
+	if err := checkCreate(op, path, mode, acl, ttl); err != nil {
+		return nil, err
+	}
+	k, err := c.newCall(op, path, mode.Sequential())
+	if err != nil {
+		return nil, err
+	}
+	r := jute.CreateTTLRequest{
+		CreateRequest: jute.CreateRequest{Path: c.abs(path), Data: data, ACL: acl, Flags: mode},
+		TTL:           ttl.Milliseconds(),
+	}
+	if op == jute.OpCreateTTL {
+		return c.sized(k, r.Append(k.begin()))
+	}
+	return c.sized(k, r.CreateRequest.Append(k.begin()))
+}
+
+func (c *Client) deleteCall(path string, version int32) (*call, error) {
+	k, err := c.newCall(jute.OpDelete, path, false)
+	if err == nil && path == "/" {
+		err = &Error{Op: "delete", Path: path, Err: ErrBadArguments, detail: "the root can't be deleted"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := jute.PathVersionRequest{Path: c.abs(path), Version: version}
+	return c.sized(k, r.Append(k.begin()))
+}
+
+func (c *Client) setCall(path string, data []byte, version int32) (*call, error) {
+	k, err := c.newCall(jute.OpSetData, path, false)
+	if err != nil {
+		return nil, err
+	}
+	r := jute.SetDataRequest{Path: c.abs(path), Data: data, Version: version}
+	return c.sized(k, r.Append(k.begin()))
+}
+
+// createdOf returns path and metadata of what k created; create tells no
+// metadata.
+func (c *Client) createdOf(k *call, err error) (string, Stat, error) {
+	if err != nil {
+		return "", Stat{}, err
+	}
+	defer k.release()
+	return stripRoot(c.root, k.res.path), k.res.stat, nil
+}
+
+// opOfMode returns the operation that creates a znode of mode and tells its
+// metadata.
+func opOfMode(mode CreateMode) jute.Op {
+	switch {
+	case mode == ModeContainer:
+		return jute.OpCreateContainer
+	case mode.TTL():
+		return jute.OpCreateTTL
+	}
+	return jute.OpCreate2
+}
+
+// checkCreate refuses what no server would accept.
+func checkCreate(op jute.Op, path string, mode CreateMode, acl []ACL, ttl time.Duration) error {
+	var reason string
+	switch {
+	case !mode.Valid():
+		reason = fmt.Sprintf("unknown mode %d", mode)
+	case mode.TTL() != (op == jute.OpCreateTTL):
+		reason = "a TTL and a mode with TTL go together (CreateTTL, CreateTTLOp)"
+	case mode.TTL() && (ttl < time.Millisecond || ttl.Milliseconds() > jute.TTLMax):
+		reason = fmt.Sprintf("TTL %v is not from 1 ms to %d ms", ttl, jute.TTLMax)
+	default:
+		return checkACL(op, path, acl)
+	}
+	return &Error{Op: op.String(), Path: path, Err: ErrBadArguments, detail: reason}
+}
+
+// checkACL refuses lists that no server would accept.
+func checkACL(op jute.Op, path string, acl []ACL) error {
+	if len(acl) == 0 {
+		return &Error{Op: op.String(), Path: path, Err: ErrInvalidACL, detail: "the list is empty; zk.WorldACL(zk.PermAll) admits everybody, zk.CreatorACL() only this client's identities"}
+	}
+	for i, a := range acl {
+		var reason string
+		switch {
+		case a.ID.Scheme == "":
+			reason = "no scheme"
+		case a.Perms&^PermAll != 0:
+			reason = fmt.Sprintf("permissions %#x have unknown bits", int32(a.Perms))
+		case a.ID.Scheme == "world" && a.ID.ID != "anyone":
+			reason = fmt.Sprintf("scheme world has the id anyone, not %q", a.ID.ID)
+		case a.ID.Scheme == "digest" && !strings.Contains(a.ID.ID, ":"):
+			reason = fmt.Sprintf("scheme digest has an id of the form user:hash, not %q", a.ID.ID)
+		default:
+			continue
+		}
+		return &Error{Op: op.String(), Path: path, Err: ErrInvalidACL, detail: fmt.Sprintf("entry %d: %s", i, reason)}
+	}
+	return nil
+}
+
+// AddAuth adds an identity to the session's connection and, once the server has
+// accepted it, to every later one. A refusal fails with ErrAuthFailed and costs
+// the connection, not the session.
+func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
+	if scheme == "" {
+		return &Error{Op: "auth", Err: errors.New("no scheme given")}
+	}
+	k := c.newPlainCall(jute.OpAuth, scheme)
+	p := jute.AuthPacket{Scheme: scheme, Auth: auth}
+	k.cred = &Auth{Scheme: scheme, Auth: append([]byte(nil), auth...)}
+	k, err := c.sized(k, p.Append(k.begin()))
+	return nothingOf(c.run(ctx, k, err))
+}
