@@ -21,15 +21,17 @@ jute:
 internal/metrics:
 internal/config:
 internal/auth:    jute
+internal/keystore:
+internal/sasl:
 internal/watch:   jute
 internal/tree:    jute internal/auth
 internal/storage:
 internal/quorum:  internal/storage
-internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics
+internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl
 internal/check:   jute
 internal/bench:   jute
 zk:               jute
-cmd/zooid:        internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage
+cmd/zooid:        internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 
 // raftOnly lists the only packages that may know that raft exists.

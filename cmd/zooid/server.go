@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -49,7 +48,11 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	}
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
+	opt.Stop = stop.Done()
 	s, err := server.Open(opt)
+	if err != nil && stop.Err() != nil {
+		return 0 // it was waiting for its peers
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1
@@ -108,13 +111,9 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 
 // serverOptions turns the configuration into what the server package takes.
 func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error) {
-	if cfg.Secure.Port >= 0 {
-		return server.Options{}, errors.New("listen on secureClientPort: TLS is not supported yet; remove the key, or put a TLS proxy before clientPort")
-	}
 	o := server.Options{
 		ID:      1,
 		DataDir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir,
-		Listen:  []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))},
 		Backlog: cfg.Limits.ListenBacklog,
 		Tick:    cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
@@ -130,6 +129,12 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		ReapInterval: cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Log: log, Version: versionText(),
 	}
+	if cfg.Client.Port >= 0 {
+		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}
+	}
+	if err := secureOptions(cfg, log, &o); err != nil {
+		return o, err
+	}
 	if cfg.Quorum.Distributed {
 		return o, ensembleOptions(cfg, &o)
 	}
@@ -143,17 +148,14 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 		return fmt.Errorf("start as server %d of an ensemble: ids begin with 1; change myid and the server lines", q.MyID)
 	}
 	o.ID = uint64(q.MyID)
+	o.Membership = membership(q.Members)
 	o.Patience = time.Duration(max(q.SyncLimit, 1)) * cfg.TickTime
+	o.Members = peers(q.Members)
 	for _, m := range q.Members.Servers {
-		member := server.Member{ID: uint64(m.ID), Observer: m.Observer}
-		for _, a := range m.Addrs {
-			member.Addrs = append(member.Addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
-		}
-		o.Members = append(o.Members, member)
 		if m.ID != q.MyID {
 			continue
 		}
-		o.PeerListen = member.Addrs[0]
+		o.PeerListen = net.JoinHostPort(m.Addrs[0].Host, strconv.Itoa(m.Addrs[0].QuorumPort))
 		if q.ListenOnAllIPs {
 			o.PeerListen = net.JoinHostPort("", strconv.Itoa(m.Addrs[0].QuorumPort))
 		}

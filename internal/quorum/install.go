@@ -46,6 +46,6 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 		return
 	}
 	l.applied = meta.GetIndex()
-	l.member(meta.GetConfState())
+	l.memberAt(meta.GetConfState(), l.applied)
 	l.log.Info("this server was far behind and took a peer's snapshot", "index", l.applied)
 }

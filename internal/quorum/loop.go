@@ -28,6 +28,10 @@ type Shell interface {
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
 	// EventSnapshot with the file and message; then this server gets EventSent.
 	SendSnapshot(to, index uint64, message []byte)
+	// SetPeers makes members the servers to be connected to, this one aside. It is
+	// called for each membership the state machine tells of; a server it leaves
+	// out is still talked to until it has left raft's membership too.
+	SetPeers(members []Member)
 	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
 	// with EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
@@ -45,6 +49,7 @@ const (
 	EventLost                       // From closed or reset its connection to us
 	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
 	EventSent                       // our snapshot was sent to From, or Err
+	EventJoin                       // From has an empty data directory and asks to join; answer on Join
 	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
 )
 
@@ -56,24 +61,31 @@ type Event struct {
 	File  *storage.SnapshotWriter
 	Meta  storage.Meta
 	Bytes int64
+	Join  chan<- JoinReply // with room for one
 	Err   error
 }
 
 // LoopOptions says what a Loop works on.
 type LoopOptions struct {
-	ID            uint64
-	Dir           *storage.Dir
-	State         StateMachine
-	Shell         Shell
-	Applied       uint64   // index of the last entry State holds
-	Members       []Member // of a new group
+	ID      uint64
+	Dir     *storage.Dir
+	State   StateMachine
+	Shell   Shell
+	Applied uint64   // index of the last entry State holds
+	Members []Member // of a new group; unused when it joins one, or goes on
+	// JoinedAfter, if not 0, makes this server join an ensemble: it takes no part
+	// in elections until an entry beyond that index has made it a member. Then
+	// OnJoined, if not nil, is called.
+	JoinedAfter   uint64
+	OnJoined      func()
 	ElectionTicks int
 	SnapshotsKept int // by the purge after each snapshot
 	Log           *slog.Logger
 }
 
-// heardTicks is how often a follower reports which sessions it heard.
-const heardTicks = 10
+// heardTicks is how often a follower reports which sessions it heard: the leader
+// waits longer than that for a report before it ends one.
+const heardTicks = 2
 
 // A Loop is one running member of the group without its goroutines, sockets and
 // clock: it is told of ticks and events, and carries out what the Node wants on
@@ -100,6 +112,12 @@ type Loop struct {
 	sole     bool // this server is the only voter
 	lastLead Leadership
 
+	wanted        []Member // membership decided on
+	wantedVersion int64
+	memberSince   uint64 // index of the entry that made this server a member, as far as known
+	held          uint64 // server that lost its data and is kept out until it has started
+	heldUntil     uint64 // tick
+
 	mu     sync.Mutex
 	status Status
 }
@@ -123,6 +141,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, err
 	}
 	l.member(conf)
+	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
+		l.memberSince = meta.Index
+	}
 	return l, nil
 }
 
@@ -141,6 +162,9 @@ func (l *Loop) step(e Event) error {
 	if m.GetFrom() != e.From {
 		return fmt.Errorf("it is in the name of server %d", m.GetFrom())
 	}
+	if l.joining() && electoral(m) {
+		return nil
+	}
 	return l.node.Step(m)
 }
 
@@ -150,7 +174,7 @@ func (l *Loop) begin() error {
 	if err != nil {
 		return fmt.Errorf("read the log's last index: %w", err)
 	}
-	if last != 0 {
+	if last != 0 || l.o.JoinedAfter != 0 {
 		return nil
 	}
 	var voters []uint64
@@ -165,9 +189,12 @@ func (l *Loop) begin() error {
 // Tick advances the loop's clock by one tick; Turn follows.
 func (l *Loop) Tick() {
 	l.ticks++
-	l.node.Tick()
+	if !l.joining() {
+		l.node.Tick()
+	}
 	l.reads.tick(l)
 	l.failover.tick(l)
+	l.reconcile()
 	if l.ticks%heardTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
 		if heard := l.o.State.Heard(); len(heard) > 0 {
 			b := make([]byte, 0, 8*len(heard))
@@ -209,6 +236,8 @@ func (l *Loop) Handle(e Event) {
 		l.failover.lost(l, e.From)
 	case EventSnapshot:
 		l.received(e)
+	case EventJoin:
+		l.join(e)
 	case EventWritten:
 		l.snap.written(l, e)
 	case EventSent:
@@ -347,7 +376,7 @@ func (l *Loop) apply(m *pb.Message) {
 				l.failed = err
 				return
 			}
-			l.member(conf)
+			l.memberAt(conf, e.GetIndex())
 			entry.Data = nil
 		}
 		l.entries = append(l.entries, entry)
@@ -360,6 +389,19 @@ func (l *Loop) apply(m *pb.Message) {
 	l.deliver(m.GetResponses())
 	l.reads.applied(l)
 	l.snap.consider(l)
+}
+
+// memberAt takes note of the membership in force from the entry at index on.
+func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
+	was, is := contains(l.conf, l.o.ID), contains(conf, l.o.ID)
+	if is && !was {
+		l.memberSince = index
+	}
+	l.member(conf)
+}
+
+func contains(conf *pb.ConfState, id uint64) bool {
+	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id)
 }
 
 // member takes note of the membership in force.

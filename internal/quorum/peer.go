@@ -24,6 +24,8 @@ type Options struct {
 	State         StateMachine
 	Applied       uint64        // index of the last entry State holds
 	Members       []Member      // of a new group, and their addresses later on
+	JoinedAfter   uint64        // see LoopOptions
+	OnJoined      func()        // see LoopOptions
 	Listener      net.Listener  // for peers; nil if there are none
 	Tick          time.Duration // of the clock that raft counts in
 	ElectionTicks int
@@ -66,6 +68,7 @@ func Open(o Options) (*Peer, error) {
 	var err error
 	p.loop, err = NewLoop(LoopOptions{
 		ID: o.ID, Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
+		JoinedAfter: o.JoinedAfter, OnJoined: o.OnJoined,
 		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, Log: o.Log,
 	})
 	if err != nil {
@@ -161,6 +164,13 @@ func (p *Peer) Connected(to uint64) bool { return p.transport.connected(to) }
 
 // SendSnapshot implements Shell.
 func (p *Peer) SendSnapshot(to, index uint64, message []byte) { p.streams.send(to, index, message) }
+
+// SetPeers implements Shell.
+func (p *Peer) SetPeers(members []Member) {
+	for _, m := range members {
+		p.transport.setPeer(m.ID, m.Addrs)
+	}
+}
 
 // WriteSnapshot implements Shell.
 func (p *Peer) WriteSnapshot(meta storage.Meta, image Image) { p.writer.start(meta, image) }

@@ -42,6 +42,9 @@ type StateMachine interface {
 	Synced(ticket uint64)
 	// Lead tells of a change of leader or term.
 	Lead(Leadership)
+	// Membership returns the membership decided on and its version, or nil if
+	// that is still the known version (0 at first).
+	Membership(known int64) (members []Member, version int64)
 	// Heard returns the sessions heard here since it was last called; HeardBy takes
 	// that report on the leader.
 	Heard() []int64

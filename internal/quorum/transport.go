@@ -175,8 +175,15 @@ func (t *transport) serve(c net.Conn) {
 		return
 	}
 	c.SetDeadline(time.Time{})
-	if h.kind == connSnapshot {
+	switch h.kind {
+	case connSnapshot:
 		t.snapshot(c, h.from)
+		return
+	case connJoin:
+		c.SetDeadline(time.Now().Add(2 * dialTimeout))
+		t.joinRequest(c, h.from)
+		return
+	case connPing:
 		return
 	}
 	err = t.read(c, h.from)
@@ -189,6 +196,11 @@ func (t *transport) serve(c net.Conn) {
 // refuse says why a hello can't be accepted, or returns "".
 func (t *transport) refuse(h hello) string {
 	switch {
+	case h.kind == connJoin || h.kind == connPing:
+		if h.from == t.id {
+			return fmt.Sprintf("you call yourself server %d, and so do I: two servers have the same myid", h.from)
+		}
+		return ""
 	case h.cluster != t.cluster:
 		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster", t.cluster, h.cluster)
 	case h.to != t.id:
@@ -325,7 +337,11 @@ func (r *remote) connect() (net.Conn, error) {
 
 // greet dials addr and says hello.
 func (t *transport) greet(addr string, h hello) (net.Conn, error) {
-	c, err := t.dial(t.ctx, addr)
+	return t.greetWithin(t.ctx, addr, h)
+}
+
+func (t *transport) greetWithin(ctx context.Context, addr string, h hello) (net.Conn, error) {
+	c, err := t.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}

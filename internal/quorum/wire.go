@@ -34,6 +34,8 @@ const (
 const (
 	connMessages byte = 1
 	connSnapshot byte = 2
+	connJoin     byte = 3 // see join.go
+	connPing     byte = 4 // only to learn that a server answers
 )
 
 // FrameKind says what a frame on a connMessages connection holds.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -50,12 +51,14 @@ type client struct {
 	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader
+	sasl      *sasl.Server              // the login under way or over; owned by the reader
 	touched   bool                      // is in replica.touched
 
 	stats clientStats
 
 	mu         sync.Mutex
 	unanswered queue
+	syncing    int    // syncs in unanswered that are not ready
 	out        []byte // frames to write
 	spare      []byte // the other output buffer
 	flushing   bool   // somebody is writing out's predecessor
@@ -83,6 +86,7 @@ type request struct {
 	seq   int64  // of a write, from 1; of a sync its ticket
 	at    int64  // now (ns) when it arrived
 	ready bool   // a sync whose answer may go out
+	held  bool   // a write that is not sent before the sync ahead of it is ready
 	body  []byte // a read's body, or a write's record in case it must be sent again
 }
 
@@ -134,11 +138,21 @@ func (c *client) reserve(overloaded func() bool) bool {
 	return false
 }
 
-// expect queues a request for an answer later on.
-func (c *client) expect(r request) {
+// syncs reports whether a sync waits to be ready.
+func (c *client) syncs() bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.syncing > 0
+}
+
+// expect queues a write for an answer later on, and reports whether it has to
+// wait for a sync before it is sent.
+func (c *client) expect(r request) (held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.held = c.syncing > 0
 	c.unanswered.push(r)
-	c.mu.Unlock()
+	return r.held
 }
 
 // queued is called with mu held after something was appended to out.

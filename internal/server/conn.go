@@ -31,6 +31,20 @@ func (s *Server) serveConn(nc net.Conn) {
 		s.log.Debug("a connection closed before it sent anything", "client", remote, "err", err)
 		return
 	}
+	if s.opt.Secure.TLS != nil {
+		if s.opt.Secure.Unify && head[0] == tlsHandshakeRecord {
+			s.serveSecure(&replayed{Conn: nc, head: head[:]})
+			return
+		}
+		s.secure.countPlain(nc)
+	}
+	s.serveClient(nc, head, nil)
+}
+
+// serveClient goes on with a connection that began with head and has proved to
+// be ids, which is nil for one that has proved nothing.
+func (s *Server) serveClient(nc net.Conn, head [4]byte, ids []jute.ID) {
+	remote := nc.RemoteAddr().String()
 	if word := string(head[:]); isFourLetterWord(word) {
 		s.fourLetterWord(nc, word)
 		return
@@ -38,6 +52,9 @@ func (s *Server) serveConn(nc net.Conn) {
 	c := newClient(s.ids.take(), remote, addressID(nc.RemoteAddr()), nil)
 	c.since = time.Now()
 	c.wake = func() { go s.flush(nc, c) }
+	if ids != nil {
+		c.ids.Store(&ids)
+	}
 	if err := s.handshake(nc, c, int(int32(binary.BigEndian.Uint32(head[:])))); err != nil {
 		s.log.Warn("a connection was closed during its handshake", "client", remote, "err", err)
 		s.countSessionless(err)

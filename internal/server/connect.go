@@ -80,8 +80,8 @@ func (r *replica) attached(res *tree.Result) {
 		}
 	}
 	c := r.clients[res.Cnx]
-	if c == nil {
-		return
+	if c == nil || c.attach == nil {
+		return // gone, or answered: a refused request that was sent twice is refused twice
 	}
 	reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
@@ -149,6 +149,8 @@ func (r *replica) disconnected(c *client) {
 		delete(r.sessions, c.session)
 		if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
+		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
+			r.heardLast = append(r.heardLast, c.session)
 		}
 	}
 	r.watchMu.Lock()

@@ -30,7 +30,9 @@ type ReplicaOptions struct {
 	Now     func() int64  // a monotonic clock, ns
 	Wall    func() int64  // the clock that stamps batches, ms since 1970
 	Secret  func() []byte // a new session password of jute.PasswdSize bytes
-	Kick    func()        // tells the quorum that requests or syncs wait; must not block
+	// Vet, if not nil, returns the code to go with a reconfig request; it may block.
+	Vet  func(body []byte) jute.Code
+	Kick func() // tells the quorum that requests or syncs wait; must not block
 	// Observe, if not nil, sees each evaluated request before its client does. It
 	// is called while the replica is held: it may not call it back.
 	Observe func(*tree.Result)
@@ -46,7 +48,7 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 	if m == nil {
 		m = newMeters(&metrics.Registry{})
 	}
-	treeOptions := tree.Options{Key: treeKey(o.Cluster)}
+	treeOptions := tree.Options{Key: treeKey(o.Cluster), Reconfigure: opt.Membership.Change}
 	t, meta, err := loadTree(o.Dir, treeOptions)
 	if err != nil {
 		return nil, 0, err
@@ -58,7 +60,8 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
 			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
 		},
-		auth: o.Auth, log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) <= 1,
+		auth: o.Auth, sasl: saslRuleOf(&opt), log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) == 0,
+		membership: opt.Membership, vet: o.Vet,
 		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
 		now:       o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
 		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6),

@@ -55,7 +55,7 @@ func (r *replica) Resend() {
 			r.outbox.addRecords(c.attach)
 		}
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
-			if q.op.isWrite() {
+			if q.op.isWrite() && !q.held {
 				r.outbox.addRecords(q.body)
 			}
 		}
@@ -73,11 +73,12 @@ func (r *replica) clientsByID() []*client {
 }
 
 // Heard returns the sessions of this server's clients that sent something since
-// the last call.
+// the last call, those of connections that ended meanwhile too.
 func (r *replica) Heard() []int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var heard []int64
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	heard := r.heardLast
+	r.heardLast = nil
 	for id, c := range r.sessions { // any order: sorted below
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at

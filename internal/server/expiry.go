@@ -9,8 +9,8 @@ import "slices"
 // Sessions are kept in buckets of one tick, as in Apache: a session is looked at
 // once in the tick after its deadline, and put in a later bucket if it was heard
 // meanwhile. So being heard costs one store and no bucket changes, and a session
-// ends between its timeout and its timeout plus one tick after it was last
-// heard.
+// ends between its timeout and its timeout plus one tick and reportLagMs after it
+// was last heard.
 //
 // It is not safe for concurrent use; replica.mu guards it.
 type expiry struct {
@@ -19,6 +19,11 @@ type expiry struct {
 	buckets  map[int64][]int64 // bucket number → session ids, in order of arrival
 	next     int64             // the first bucket not looked at yet
 }
+
+// reportLagMs is how much later than their client's last packet sessions of other
+// servers may be reported: every 100 ms, and on the way. So much more than its
+// timeout must pass before a session ends, or it would end too early.
+const reportLagMs = 300
 
 // lifetime is what expiry knows of a session.
 type lifetime struct {
@@ -68,7 +73,7 @@ func (e *expiry) reset() {
 // bucketOf returns the bucket in which l is to be looked at: the one after its
 // deadline's.
 func (e *expiry) bucketOf(l *lifetime) int64 {
-	return max((l.heard+l.timeout)/e.tick+1, e.next)
+	return max((l.heard+l.timeout+reportLagMs)/e.tick+1, e.next)
 }
 
 // due returns, in ascending order, the sessions whose deadline has passed at
@@ -89,7 +94,7 @@ func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 				continue
 			}
 			l.heard = max(l.heard, heardAt(id))
-			if l.heard+l.timeout <= now {
+			if l.heard+l.timeout+reportLagMs <= now {
 				dead = append(dead, id)
 			}
 			l.bucket = e.bucketOf(l)
@@ -99,6 +104,13 @@ func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 	}
 	slices.Sort(dead)
 	return dead
+}
+
+// forgive takes time in which this server did nothing off every session's silence.
+func (e *expiry) forgive(ms int64) {
+	for _, l := range e.sessions { // any order: each is changed alone
+		l.heard += ms
+	}
 }
 
 // refresh gives every session its full timeout again: after an election, and

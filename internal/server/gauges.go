@@ -59,9 +59,10 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("last_client_response_size", func() int64 { return s.meters.responses.last.Load() })
 	whole("max_client_response_size", func() int64 { return s.meters.responses.largest.Load() })
 	whole("min_client_response_size", func() int64 { return s.meters.responses.least.Load() })
-	zero("outstanding_tls_handshake")
+	whole("outstanding_tls_handshake", s.secure.handshakes.Load)
 	whole("auth_failed_count", func() int64 { return s.replica.stats.authFailed.Load() })
-	zero("non_mtls_remote_conn_count", "non_mtls_local_conn_count")
+	whole("non_mtls_remote_conn_count", s.secure.plainRemote.Load)
+	whole("non_mtls_local_conn_count", s.secure.plainLocal.Load)
 	whole("quorum_size", func() int64 { return int64(len(s.peer.Status().Voters)) })
 	followers := func(name string, counts func(p quorum.Progress) bool) {
 		whole(name, func() int64 { return s.countFollowers(counts) })

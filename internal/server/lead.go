@@ -31,12 +31,14 @@ func (r *replica) Lead(l quorum.Leadership) {
 		})
 		r.expiry.refresh(now)
 		r.proposeSettings()
+		r.proposeMembers()
 	}
 	if l.Leader == 0 && r.leader.Leader != 0 {
 		r.leaderlessSince = now
 	}
 	r.led(l, now)
 	r.leader = l
+	r.heardLast = nil // a new leader gives every session its full timeout
 	r.cutOff = r.cutOff && l.Leader == 0
 }
 
@@ -73,9 +75,12 @@ func (r *replica) expire(now, last int64) {
 	if !r.leader.IsLeader {
 		return
 	}
-	if now-last > stallMs+r.expiry.tick {
+	stalled := now - last - r.expiry.tick
+	if stalled > stallMs {
 		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
 		r.expiry.refresh(now)
+	} else if stalled > 0 {
+		r.expiry.forgive(stalled)
 	}
 	dead := r.expiry.due(now, func(session int64) int64 {
 		if c := r.sessions[session]; c != nil {

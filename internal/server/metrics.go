@@ -17,6 +17,7 @@ type meters struct {
 	// connections
 	connectionRequests, connectionRejected, reconnected        *metrics.Counter
 	sessionlessExpired, sessionsExpired, unrecoverable, looked *metrics.Counter
+	handshakesFailed, handshakesExceeded                       *metrics.Counter // of TLS
 	// bytes
 	bytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
@@ -81,6 +82,8 @@ func newMeters(r *metrics.Registry) *meters {
 		sessionsExpired:    r.Counter("stale_sessions_expired"),
 		unrecoverable:      r.Counter("unrecoverable_error_count"),
 		looked:             r.Counter("looking_count"),
+		handshakesFailed:   r.Counter("unsuccessful_handshake"),
+		handshakesExceeded: r.Counter("tls_handshake_exceeded"),
 		bytesReceived:      r.Counter("bytes_received_count"),
 		responseBytes:      r.Counter("response_bytes"),
 		watchBytes:         r.Counter("watch_bytes"),

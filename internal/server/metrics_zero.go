@@ -27,8 +27,8 @@ var zeroCounters = []string{
 	"connection_drop_count", "throttled_ops", "stale_requests", "stale_requests_dropped", "stale_replies", "request_throttle_wait_count",
 	// a replica that differs stops, so nothing is left to count
 	"digest_mismatches_count",
-	// TLS
-	"unsuccessful_handshake", "insecure_admin_count", "tls_handshake_exceeded",
+	// TLS of the admin server
+	"insecure_admin_count",
 	"cnxn_closed_without_zk_server_running",
 	// containers and TTL znodes are one kind to those who reap them
 	"ttl_node_deleted_count",

@@ -25,6 +25,10 @@ type Options struct {
 	// Members is the ensemble (server.N), this server included; empty for a
 	// server alone.
 	Members []Member
+	// Membership is how membership texts are read; the zero value refuses reconfig.
+	Membership Membership
+	// Stop, if not nil, ends an Open that waits for peers when it is closed.
+	Stop <-chan struct{}
 	// PeerListen is where this server listens for its peers.
 	PeerListen string
 	// Patience is how long clients keep their connection to a server that has no
@@ -48,6 +52,8 @@ type Options struct {
 
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …
 	Auth     auth.Options
+	Secure   SecureOptions // TLS on client ports
+	SASL     SASLOptions
 
 	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
 	// all. srvr always is.

@@ -136,15 +136,21 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 	req := request{xid: xid, op: op, at: t.now}
 	switch op.kind {
 	case kindWrite:
+		if op.code == jute.OpReconfig {
+			body = r.vetted(body)
+		}
 		c.seq++
 		req.seq = c.seq
 		stamped := tree.Request{Op: op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: xid, Identities: c.identities(), Body: body}
-		if r.alone {
+		if r.alone && !c.syncs() {
 			c.expect(req)
 			r.outbox.add(&stamped)
 		} else {
+			// It may have to be sent again, or later.
 			req.body = tree.AppendRecord(nil, &stamped)
-			c.expect(req)
+			if c.expect(req) {
+				return nil
+			}
 			r.outbox.addRecords(req.body)
 		}
 		r.kick()
@@ -153,6 +159,7 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		c.mu.Lock()
 		req.seq = int64(r.syncs.ask(c))
 		c.unanswered.push(req)
+		c.syncing++
 		c.mu.Unlock()
 		r.kick()
 	default:
@@ -169,6 +176,15 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		r.mu.RUnlock()
 	}
 	return nil
+}
+
+// vetted returns a reconfig's body followed by the code that this server found.
+func (r *replica) vetted(body []byte) []byte {
+	code := jute.OK
+	if r.vet != nil {
+		code = r.vet(body)
+	}
+	return jute.AppendInt(append([]byte(nil), body...), int32(code))
 }
 
 // answer appends the whole reply frame of a read; r.mu is held at least shared,
@@ -204,10 +220,7 @@ func (r *replica) login(c *client, xid int32, op *op, body []byte) error {
 	r.stats.sent.Add(1)
 	d := jute.NewDecoder(body)
 	if op.code == jute.OpSASL {
-		// No mechanism is configured: as Apache's server without a JAAS section
-		// does, answer with no token and leave the client as it is.
-		c.reply(jute.ReplyHeader{Xid: xid}, func(b []byte) []byte { return jute.AppendBuffer(b, nil) })
-		return nil
+		return r.saslLogin(c, xid, d)
 	}
 	var p jute.AuthPacket
 	p.Decode(d)

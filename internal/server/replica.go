@@ -20,6 +20,7 @@ import (
 type replica struct {
 	limits limits
 	auth   *auth.Registry
+	sasl   saslRule
 	log    *slog.Logger
 	now    func() int64 // a monotonic clock, ns
 	wall   func() int64 // the clock that stamps batches, ms since 1970
@@ -30,6 +31,8 @@ type replica struct {
 
 	settings    tree.Settings // this server's, for when it leads
 	treeOptions tree.Options
+	membership  Membership
+	vet         func(body []byte) jute.Code
 	alone       bool // no ensemble: nothing is ever sent again
 	outbox      outbox
 	syncs       syncs
@@ -45,6 +48,9 @@ type replica struct {
 	scratch  []int64           // watchers of one event
 	event    []byte            // encoded notification
 	expiry   expiry
+	// heardLast are sessions whose connection ended before the leader was told that
+	// they were heard. There are none without a leader.
+	heardLast []int64
 	leader   quorum.Leadership
 	serving  bool // something of a leader's term was applied, so no old state is shown
 	cutOff   bool // no leader for too long: clients are refused

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"sync"
@@ -37,6 +36,7 @@ type Server struct {
 
 	closing chan struct{}
 	meters  *meters
+	secure  secureCounts
 	trace   atomic.Int64 // mask of gtmk and stmk
 
 	once   sync.Once
@@ -80,13 +80,26 @@ func Open(opt Options) (*Server, error) {
 
 // recover opens the data directory and starts the quorum on what it holds.
 func (s *Server) recover(registry *auth.Registry, opt Options) error {
-	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		cluster, err = newClusterID(opt.Members), nil
-	}
+	members, listener, err := listenForPeers(opt)
 	if err != nil {
-		return fmt.Errorf("read which cluster the data directory %s belongs to: %w", opt.DataDir, err)
+		return err
 	}
+	if err := s.recoverWith(registry, opt, members, listener); err != nil {
+		if listener != nil {
+			listener.Close()
+		}
+		return err
+	}
+	s.peer.Start()
+	return nil
+}
+
+func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Member, listener net.Listener) error {
+	begin, err := s.beginning(opt, listener)
+	if err != nil {
+		return err
+	}
+	cluster := begin.Cluster
 	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, OnSync: s.synced})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
@@ -96,27 +109,22 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	replica, applied, err := NewReplica(ReplicaOptions{
 		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters,
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
+		Vet: s.vetReconfig,
 	})
 	if err != nil {
 		dir.Close()
 		return err
 	}
 	s.replica = replica
-	members, listener, err := listenForPeers(opt)
-	if err != nil {
-		dir.Close()
-		return err
-	}
 	s.peer, err = quorum.Open(quorum.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
+		JoinedAfter: begin.JoinedAfter, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {
 		dir.Close()
-		return err
 	}
-	s.peer.Start()
-	return nil
+	return err
 }
 
 // listenForPeers returns the members of the group, and the listener of this
@@ -156,7 +164,8 @@ func newPasswd() []byte {
 	return p
 }
 
-// Addrs returns the addresses on which clients are accepted.
+// Addrs returns the addresses on which clients are accepted: those of
+// Options.Listen, then those of Options.Secure.Listen.
 func (s *Server) Addrs() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,22 +200,34 @@ func (s *Server) Close() error {
 
 func (s *Server) listen() error {
 	for _, addr := range s.opt.Listen {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+		if err := s.listenOn(addr, "accepting clients", s.serveConn); err != nil {
+			return err
 		}
-		s.mu.Lock()
-		s.listeners = append(s.listeners, l)
-		s.mu.Unlock()
-		s.log.Info("accepting clients", "address", l.Addr().String())
-		s.wg.Add(1)
-		go s.accept(l)
+	}
+	for _, addr := range s.opt.Secure.Listen {
+		if err := s.listenOn(addr, "accepting clients over TLS", s.serveSecure); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+func (s *Server) listenOn(addr, what string, serve func(net.Conn)) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+	}
+	s.mu.Lock()
+	s.listeners = append(s.listeners, l)
+	s.mu.Unlock()
+	s.log.Info(what, "address", l.Addr().String())
+	s.wg.Add(1)
+	go s.accept(l, serve)
+	return nil
+}
+
 // accept takes connections until the listener is closed.
-func (s *Server) accept(l net.Listener) {
+func (s *Server) accept(l net.Listener, serve func(net.Conn)) {
 	defer s.wg.Done()
 	for {
 		nc, err := l.Accept()
@@ -229,7 +250,7 @@ func (s *Server) accept(l net.Listener) {
 		go func() {
 			defer s.wg.Done()
 			defer s.forget(nc)
-			s.serveConn(nc)
+			serve(nc)
 		}()
 	}
 }
@@ -261,6 +282,7 @@ func (s *Server) admit(nc net.Conn) string {
 func (s *Server) forget(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	nc = socket(nc)
 	host, ok := s.conns[nc]
 	if !ok {
 		return

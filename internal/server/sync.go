@@ -57,6 +57,26 @@ func (s *syncs) done(n uint64) []syncWait {
 // Syncs returns the ticket of the syncs asked for since the last call, or 0.
 func (r *replica) Syncs() uint64 { return r.syncs.take() }
 
+// letGo sends the writes that no sync holds any more. A write that is applied
+// before a sync ahead of it is ready would overtake it, and the reads between the
+// two would show it. c.mu is held.
+func (r *replica) letGo(c *client) {
+	sent := false
+	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
+		q := &c.unanswered.items[i]
+		if q.op.code == jute.OpSync && !q.ready {
+			break
+		}
+		if q.held {
+			q.held, sent = false, true
+			r.outbox.addRecords(q.body)
+		}
+	}
+	if sent {
+		r.kick()
+	}
+}
+
 // Synced says that everything acknowledged before the ticket was given is
 // applied here.
 func (r *replica) Synced(ticket uint64) {
@@ -70,9 +90,11 @@ func (r *replica) Synced(ticket uint64) {
 			for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
 				if q := &c.unanswered.items[i]; q.op.code == jute.OpSync && uint64(q.seq) == w.n {
 					q.ready = true
+					c.syncing--
 				}
 			}
 			r.drain(c, now)
+			r.letGo(c)
 			if len(c.out) > 0 || c.closing {
 				c.queued()
 			}

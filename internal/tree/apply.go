@@ -10,7 +10,7 @@ func known(op jute.Op) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
 		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer,
-		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpSettings:
+		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpSettings, OpMembers:
 		return true
 	}
 	return false
@@ -70,6 +70,8 @@ func (t *Tree) apply(q *Request, r *Result) error {
 	switch q.Op {
 	case OpSettings:
 		return t.applySettings(q.Body)
+	case OpMembers:
+		t.beginMembers(string(q.Body), r)
 	case jute.OpDeleteContainer:
 		t.reap(q, r)
 	case jute.OpCloseSession:
@@ -140,7 +142,7 @@ func (t *Tree) write(q *Request, r *Result) {
 		t.closeSession(q.Session, r)
 		r.Closed = true
 	case jute.OpReconfig:
-		r.Err = t.reconfig(&d)
+		r.Err = t.reconfig(&d, q, r)
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented
 	}

@@ -13,6 +13,7 @@ const (
 	OpAttach   jute.Op = -20 // body: buffer password, int timeout in ms
 	OpExpire   jute.Op = -21 // body: long term of the leader that asks
 	OpSettings jute.Op = -22 // body: Settings
+	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
 )
 
 // A Request is one record of a batch.

@@ -381,11 +381,7 @@ func (m *model) multi(o *modelOp, session int64, ids []jute.ID, r *modelResult) 
 				s.op = jute.OpCreateContainer
 			}
 		case jute.OpCreateTTL:
-			if s.flags < 0 || s.flags > 6 {
-				r.err = jute.ErrMarshallingError
-				return
-			}
-			if s.flags < 5 {
+			if s.flags != 5 && s.flags != 6 {
 				s.op = jute.OpCreate
 			}
 		}

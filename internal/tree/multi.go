@@ -39,10 +39,7 @@ func normalize(ops []jute.MultiOp) bool {
 			}
 			o.TTL = -1
 		case jute.OpCreateTTL:
-			if !o.Flags.Valid() {
-				return false
-			}
-			if !o.Flags.TTL() {
+			if !o.Flags.TTL() { // nor a mode at all, perhaps: create will say so
 				o.Op, o.TTL = jute.OpCreate, -1
 			}
 		case jute.OpDelete, jute.OpSetData, jute.OpCheck:

@@ -133,7 +133,10 @@ func encode(o *modelOp) []byte {
 			ops = append(ops, jute.MultiOp{Op: s.op, Path: s.path, Data: s.data, ACL: s.acl, Flags: s.flags, TTL: s.ttl, Version: s.version})
 		}
 		return jute.AppendMulti(nil, ops)
-	case jute.OpCloseSession, jute.OpReconfig, jute.OpDeleteContainer:
+	case jute.OpReconfig:
+		r := jute.ReconfigRequest{CurConfigID: -1}
+		return jute.AppendInt(r.Append(nil), int32(jute.OK))
+	case jute.OpCloseSession, jute.OpDeleteContainer:
 		return nil
 	}
 	b := jute.AppendMulti(nil, []jute.MultiOp{m})

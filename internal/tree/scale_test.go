@@ -154,7 +154,7 @@ func TestOutOfOrder(t *testing.T) {
 	}
 	before := tree.Digest()
 	for _, at := range [][2]uint64{{3, 5}, {3, 4}, {2, 6}} {
-		if tree.Apply(at[0], at[1], empty, nil) == nil || tree.NewTerm(at[0], at[1]) == nil || tree.ApplyConfig(at[0], at[1], 0, "", nil) == nil {
+		if tree.Apply(at[0], at[1], empty, nil) == nil || tree.NewTerm(at[0], at[1]) == nil {
 			t.Errorf("entry %d of term %d was applied after 5 of 3", at[1], at[0])
 		}
 	}

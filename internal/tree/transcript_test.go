@@ -68,8 +68,16 @@ type stage struct {
 }
 
 func playTranscript(t *testing.T, text string) string {
-	s := &stage{t: t, tree: New(Options{}), term: 1, now: 1000, next: map[int64]int64{}}
+	s := &stage{t: t, tree: New(Options{Reconfigure: anyMembers}), term: 1, now: 1000, next: map[int64]int64{}}
 	return s.play(text)
+}
+
+// anyMembers takes the new members as they are, and refuses none.
+func anyMembers(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+	if req.NewMembers == nil {
+		return "", jute.ErrBadArguments
+	}
+	return *req.NewMembers, jute.OK
 }
 
 // play copies comments and commands, and writes what happened under each block.
@@ -217,12 +225,6 @@ func (s *stage) command(line string) {
 	case "time":
 		s.now += s.int(a, "add", 0)
 		return
-	case "config":
-		s.index++
-		if err := s.tree.ApplyConfig(s.term, s.index, s.now, a.path(), s.print); err != nil {
-			s.t.Fatal(err)
-		}
-		return
 	case "zxid":
 		s.tree.position.zxid = s.int(a, "to", 0)
 		return
@@ -271,6 +273,9 @@ func (s *stage) internal(name, line string, a args, q *Request) {
 		v.FeatureLevel = int32(s.int(a, "level", 1))
 		q.Op, q.Session, q.Cnx, q.Body = OpSettings, 0, 0, v.Append(nil)
 		return
+	case "members":
+		q.Op, q.Session, q.Cnx, q.Body = OpMembers, 0, 0, []byte(a.path())
+		return
 	case "reap":
 		q.Op, q.Session, q.Cnx = jute.OpDeleteContainer, 0, 0
 		q.Body = AppendDeleteContainer(nil, a.path(), s.int(a, "neverUsed", 0))
@@ -286,6 +291,13 @@ func (s *stage) internal(name, line string, a args, q *Request) {
 	q.Op, q.Body = o.op, encode(&o)
 	if cut := s.int(a, "cut", 0); cut > 0 {
 		q.Body = q.Body[:len(q.Body)-int(cut)]
+	}
+	if o.op == jute.OpReconfig && len(a.named) > 0 {
+		req := jute.ReconfigRequest{CurConfigID: s.int(a, "id", -1)}
+		if text, ok := a.named["new"]; ok {
+			req.NewMembers = &text
+		}
+		q.Body = jute.AppendInt(req.Append(nil), int32(s.int(a, "reachable", 0)))
 	}
 	q.Seq = s.int(a, "seq", s.next[q.Cnx]+1)
 	if _, given := a.named["seq"]; !given {

@@ -12,10 +12,13 @@ type Options struct {
 	// make; an allocator outside of Go's heap keeps the collector's pace away from
 	// the size of the tree.
 	Alloc func(n int) []byte
+
+	// Reconfigure evaluates changes of membership; nil refuses them.
+	Reconfigure Reconfigure
 }
 
 // A Tree is the replicated state. Methods that change it (Apply, NewTerm,
-// ApplyConfig, BeginSnapshot, Image.Close) need it to themselves; all others may
+// BeginSnapshot, Image.Close) need it to themselves; all others may
 // run concurrently with each other.
 type Tree struct {
 	key      hashKey
@@ -31,6 +34,8 @@ type Tree struct {
 	settings Settings
 	position position
 	totals   totals
+
+	reconfigure Reconfigure
 
 	// Not state: scratch of the request being applied, and caches.
 	identities identityCache
@@ -85,7 +90,7 @@ func newTree(o Options) *Tree {
 	if alloc == nil {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
-	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}}
+	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure}
 	t.rootHash = t.key.root()
 	t.nodes.alloc, t.payloads.alloc = alloc, alloc
 	t.table = newTable(alloc)

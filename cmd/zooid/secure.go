@@ -1,0 +1,97 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/server"
+)
+
+// secureOptions adds TLS and SASL on the client ports.
+func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) error {
+	if cfg.Secure.Port >= 0 || cfg.TLS.PortUnification {
+		port, err := keystore.NewPort(portOptions(&cfg.TLS, log))
+		if err != nil {
+			return fmt.Errorf("set up TLS for clients (ssl.* keys): %w", err)
+		}
+		for _, note := range port.Notes() {
+			log.Warn("TLS for clients: " + note)
+		}
+		o.Secure = server.SecureOptions{
+			Unify: cfg.TLS.PortUnification, TLS: port.Config(),
+			HandshakesMax: cfg.Limits.TLSHandshakes, DropEarly: cfg.TLS.DropHandshakesEarly,
+		}
+		if cfg.Secure.Port >= 0 {
+			o.Secure.Listen = []string{net.JoinHostPort(cfg.Secure.Host, strconv.Itoa(cfg.Secure.Port))}
+		}
+	}
+	mechanism, err := loginMechanism(&cfg.Auth)
+	if err != nil {
+		return err
+	}
+	o.SASL = server.SASLOptions{Mechanism: mechanism, AllowFailed: cfg.Auth.AllowFailedSASL}
+	if mechanism == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
+		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none will be let in")
+	}
+	return nil
+}
+
+// portOptions turns the ssl.* keys into what the keystore package takes.
+func portOptions(t *config.TLS, log *slog.Logger) keystore.Options {
+	store := func(s config.Store) keystore.Store {
+		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
+	}
+	return keystore.Options{
+		Keys: store(t.Keys), Trust: store(t.Trust),
+		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
+		ClientAuth: t.ClientAuth, VerifyClientHost: t.PeerHostnameVerification, ReverseDNS: t.ReverseDNS,
+		Revocation: t.CRL || t.OCSP,
+		Reload:     t.CertReload,
+		Reloaded: func(err error) {
+			if err != nil {
+				log.Error("the key and trust stores of the client port have changed and can't be used", "err", err)
+				return
+			}
+			log.Info("the key and trust stores of the client port have changed; new connections use them")
+		},
+	}
+}
+
+// sectionDefault is the section of the login file that Apache's server looks for
+// unless told otherwise; that one may be missing.
+const sectionDefault = "Server"
+
+// loginMechanism reads the login file and returns the mechanism for its users, or
+// nil if there is no file, or it has no section for the server.
+func loginMechanism(a *config.Auth) (*sasl.DigestMD5, error) {
+	var sections []sasl.Section
+	if a.LoginConfig != "" {
+		text, err := os.ReadFile(a.LoginConfig)
+		if err != nil {
+			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+		}
+		if sections, err = sasl.ParseLogin(a.LoginConfig, text); err != nil {
+			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+		}
+	}
+	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == a.SASLSection })
+	switch {
+	case i < 0 && a.SASLSection != sectionDefault:
+		return nil, fmt.Errorf("set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
+	case i < 0:
+		return nil, nil
+	}
+	users, err := sections[i].Users()
+	if err != nil {
+		return nil, fmt.Errorf("set up logins by SASL: %w", err)
+	}
+	return sasl.NewDigestMD5(users, a.SASLSuperPassword.Reveal(), rand.Reader), nil
+}

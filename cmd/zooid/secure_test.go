@@ -1,0 +1,86 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+// TestLoginMechanism: which login files give a mechanism, none, or an error.
+func TestLoginMechanism(t *testing.T) {
+	t.Parallel()
+	const digest = `{ org.apache.zookeeper.server.auth.DigestLoginModule required user_a="b"; };`
+	for name, c := range map[string]struct {
+		text, section string
+		some          bool
+		err           string
+	}{
+		"empty file":        {"", "Server", false, ""},
+		"other section":     {"Client " + digest, "Server", false, ""},
+		"section":           {"Server " + digest, "Server", true, ""},
+		"named section":     {"Server { }; Mine " + digest, "Mine", true, ""},
+		"named and missing": {"Server " + digest, "Mine", false, `no section "Mine"`},
+		"malformed":         {"Server {", "Server", false, "jaas.conf:1:"},
+		"Kerberos":          {"Server { com.sun.security.auth.module.Krb5LoginModule required; };", "Server", false, "Kerberos"},
+	} {
+		file := filepath.Join(t.TempDir(), "jaas.conf")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := loginMechanism(&config.Auth{LoginConfig: file, SASLSection: c.section})
+		if (m != nil) != c.some || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: mechanism %v, %v; want %v, %q", name, m != nil, err, c.some, c.err)
+		}
+	}
+	if _, err := loginMechanism(&config.Auth{LoginConfig: filepath.Join(t.TempDir(), "missing"), SASLSection: "Server"}); err == nil {
+		t.Error("a login file that does not exist is no error")
+	}
+}
+
+// TestSecureOptions: what a configuration opens.
+func TestSecureOptions(t *testing.T) {
+	t.Parallel()
+	stores := filepath.Join("..", "..", "internal", "keystore", "testdata")
+	tls := []string{"zookeeper.ssl.keyStore.location=" + filepath.Join(stores, "server.jks"), "zookeeper.ssl.keyStore.password=apassword",
+		"zookeeper.ssl.trustStore.location=" + filepath.Join(stores, "trust.jks"), "zookeeper.ssl.trustStore.password=apassword"}
+	for name, c := range map[string]struct {
+		cfg    string
+		defs   []string
+		listen string // of plain, then of TLS
+		unify  bool
+		err    string
+	}{
+		"plain":      {"clientPort=2181\n", nil, "0.0.0.0:2181 ", false, ""},
+		"both":       {"clientPort=2181\nsecureClientPort=2281\n", tls, "0.0.0.0:2181 0.0.0.0:2281", false, ""},
+		"secure":     {"secureClientPort=2281\nsecureClientPortAddress=127.0.0.1\n", tls, " 127.0.0.1:2281", false, ""},
+		"unified":    {"clientPort=2181\nclient.portUnification=true\n", tls, "0.0.0.0:2181 ", true, ""},
+		"no stores":  {"secureClientPort=2281\n", nil, "", false, "there is no key store"},
+		"wrong word": {"secureClientPort=2281\n", append(tls[:3:3], "zookeeper.ssl.trustStore.password=guess"), "", false, "trust.jks"},
+	} {
+		file := filepath.Join(t.TempDir(), "zoo.cfg")
+		if err := os.WriteFile(file, []byte("dataDir=/nowhere\n"+c.cfg), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(file, c.defs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := serverOptions(cfg, slog.New(slog.DiscardHandler))
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "guess") {
+				t.Errorf("%s: %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		if got := strings.Join(o.Listen, " ") + " " + strings.Join(o.Secure.Listen, " "); err != nil || got != c.listen || o.Secure.Unify != c.unify {
+			t.Errorf("%s: %q, unified %v, %v; want %q, %v", name, got, o.Secure.Unify, err, c.listen, c.unify)
+		}
+		if !o.Auth.X509 && name != "plain" {
+			t.Errorf("%s: certificates give no identity", name)
+		}
+	}
+}

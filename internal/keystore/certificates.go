@@ -1,0 +1,73 @@
+package keystore
+
+import (
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+)
+
+// Certificates reads a key store and returns its keys, each with its chain of
+// certificates, in the order of their names. There is at least one.
+func (s Store) Certificates() ([]tls.Certificate, error) {
+	c, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	var certs []tls.Certificate
+	for _, k := range c.keys {
+		cert, err := k.certificate()
+		if err != nil {
+			return nil, fmt.Errorf("read the key store %s: %w", s.Location, err)
+		}
+		certs = append(certs, cert)
+	}
+	if len(certs) == 0 {
+		return nil, fmt.Errorf("read the key store %s: %w", s.Location, errNoKey)
+	}
+	return certs, nil
+}
+
+// certificate puts the key's own certificate first, where not every tool puts it.
+func (k keyEntry) certificate() (tls.Certificate, error) {
+	signer, ok := k.key.(crypto.Signer)
+	if !ok {
+		return tls.Certificate{}, fmt.Errorf("a private key of type %T can't sign; use RSA, ECDSA or Ed25519", k.key)
+	}
+	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok {
+		return tls.Certificate{}, fmt.Errorf("a private key of type %T is not known; use RSA, ECDSA or Ed25519", k.key)
+	}
+	own := slices.IndexFunc(k.chain, func(c *x509.Certificate) bool { return public.Equal(c.PublicKey) })
+	if own < 0 {
+		return tls.Certificate{}, fmt.Errorf("none of its %d certificates belongs to its private key", len(k.chain))
+	}
+	cert := tls.Certificate{PrivateKey: k.key, Leaf: k.chain[own], Certificate: [][]byte{k.chain[own].Raw}}
+	for i, issuer := range k.chain {
+		if i != own {
+			cert.Certificate = append(cert.Certificate, issuer.Raw)
+		}
+	}
+	return cert, nil
+}
+
+// Pool reads a trust store and returns the certificates that count as issuers: all
+// that stand alone and, as in Java, those that belong to a key.
+func (s Store) Pool() (*x509.CertPool, error) {
+	c, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range c.keys {
+		c.trusted = append(c.trusted, k.chain[:min(1, len(k.chain))]...)
+	}
+	if len(c.trusted) == 0 {
+		return nil, fmt.Errorf("read the trust store %s: it holds no certificates", s.Location)
+	}
+	pool := x509.NewCertPool()
+	for _, cert := range c.trusted {
+		pool.AddCert(cert)
+	}
+	return pool, nil
+}

@@ -1,0 +1,76 @@
+package keystore
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+
+	jks "github.com/pavlo-v-chernykh/keystore-go/v4"
+)
+
+// parseJKS reads Java's own format. Its keys have the password of the store, as
+// Apache expects.
+func parseJKS(data []byte, password string) (contents, error) {
+	secret := latin1(password)
+	store := jks.New(jks.WithOrderedAliases(), jks.WithCaseExactAliases())
+	if err := store.Load(bytes.NewReader(data), secret); err != nil {
+		return contents{}, fmt.Errorf("%w (%v)", errWrongPassword, err)
+	}
+	var c contents
+	for _, alias := range store.Aliases() {
+		if store.IsTrustedCertificateEntry(alias) {
+			entry, err := store.GetTrustedCertificateEntry(alias)
+			if err != nil {
+				return contents{}, fmt.Errorf("entry %q: %w", alias, err)
+			}
+			cert, err := x509.ParseCertificate(entry.Certificate.Content)
+			if err != nil {
+				return contents{}, fmt.Errorf("entry %q: %w", alias, err)
+			}
+			c.trusted = append(c.trusted, cert)
+			continue
+		}
+		if !store.IsPrivateKeyEntry(alias) {
+			continue
+		}
+		entry, err := jksKey(store, alias, secret)
+		if err != nil {
+			return contents{}, fmt.Errorf("entry %q: %w", alias, err)
+		}
+		c.keys = append(c.keys, entry)
+	}
+	return c, nil
+}
+
+func jksKey(store jks.KeyStore, alias string, secret []byte) (keyEntry, error) {
+	entry, err := store.GetPrivateKeyEntry(alias, secret)
+	if err != nil {
+		return keyEntry{}, fmt.Errorf("%w (a key must have the same password as its store)", err)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(entry.PrivateKey)
+	if err != nil {
+		return keyEntry{}, err
+	}
+	e := keyEntry{key: key}
+	for _, raw := range entry.CertificateChain {
+		cert, err := x509.ParseCertificate(raw.Content)
+		if err != nil {
+			return keyEntry{}, err
+		}
+		e.chain = append(e.chain, cert)
+	}
+	return e, nil
+}
+
+// latin1 gives one byte per character, which the JKS library widens to Java's two;
+// a password with other characters doesn't fit any JKS it can read.
+func latin1(s string) []byte {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r > 0xff {
+			return []byte(s)
+		}
+		b = append(b, byte(r))
+	}
+	return b
+}

@@ -1,0 +1,26 @@
+package keystore
+
+import (
+	"crypto/x509"
+	"errors"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// parsePKCS12 reads a store that holds one key with its certificates, or
+// certificates that Java's keytool marked as trusted, and not both.
+func parsePKCS12(data []byte, password string) (contents, error) {
+	key, leaf, issuers, keyErr := pkcs12.DecodeChain(data, password)
+	if keyErr == nil {
+		return contents{keys: []keyEntry{{key, append([]*x509.Certificate{leaf}, issuers...)}}}, nil
+	}
+	trusted, err := pkcs12.DecodeTrustStore(data, password)
+	switch {
+	case err == nil:
+		return contents{trusted: trusted}, nil
+	case errors.Is(keyErr, pkcs12.ErrIncorrectPassword) || errors.Is(err, pkcs12.ErrIncorrectPassword):
+		return contents{}, errWrongPassword
+	}
+	return contents{}, errors.Join(
+		errors.New("it is neither a key with its certificates nor certificates imported as trusted by keytool"), keyErr, err)
+}

@@ -1,0 +1,136 @@
+package keystore
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/pbkdf2"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"hash"
+)
+
+// An encrypted PKCS #8 key (RFC 5958), under a key derived from the password by
+// PBKDF2 (RFC 8018, PBES2), as openssl pkcs8 and genpkey make it:
+//
+//	encryptedKey := SEQUENCE { PBES2 { PBKDF2 {salt, iterations, hash}, AES-CBC {iv} }, OCTET STRING }
+type encryptedKey struct {
+	Algorithm pkix.AlgorithmIdentifier
+	Data      []byte
+}
+
+type pbes2Params struct{ Derive, Cipher pkix.AlgorithmIdentifier }
+
+type pbkdf2Params struct {
+	Salt       []byte
+	Iterations int
+	KeyLength  int                      `asn1:"optional"`
+	Hash       pkix.AlgorithmIdentifier `asn1:"optional"`
+}
+
+var (
+	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
+	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
+)
+
+// iterationsMax bounds the work a damaged file can cause; openssl takes 2048,
+// careful people a million.
+const iterationsMax = 20_000_000
+
+// decryptPKCS8 returns the plain PKCS #8 key.
+func decryptPKCS8(der []byte, password string) ([]byte, error) {
+	var enc encryptedKey
+	var params pbes2Params
+	var derive pbkdf2Params
+	if err := unmarshal(der, &enc); err != nil {
+		return nil, err
+	}
+	if !enc.Algorithm.Algorithm.Equal(oidPBES2) {
+		return nil, fmt.Errorf("it is encrypted by the algorithm %v, which is old; convert it by openssl pkcs8 -topk8 -v2 aes256", enc.Algorithm.Algorithm)
+	}
+	if err := unmarshal(enc.Algorithm.Parameters.FullBytes, &params); err != nil {
+		return nil, err
+	}
+	if !params.Derive.Algorithm.Equal(oidPBKDF2) {
+		return nil, fmt.Errorf("its key is derived by the algorithm %v; only PBKDF2 is known; convert it by openssl pkcs8 -topk8 -v2 aes256", params.Derive.Algorithm)
+	}
+	if err := unmarshal(params.Derive.Parameters.FullBytes, &derive); err != nil {
+		return nil, err
+	}
+	if derive.Iterations < 1 || derive.Iterations > iterationsMax {
+		return nil, fmt.Errorf("%d iterations of PBKDF2; allowed: 1 to %d", derive.Iterations, iterationsMax)
+	}
+	newHash, err := pbkdf2Hash(derive.Hash.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	size, err := aesKeySize(params.Cipher.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	key, err := pbkdf2.Key(newHash, password, derive.Salt, derive.Iterations, size)
+	if err != nil {
+		return nil, err
+	}
+	var iv []byte
+	if err := unmarshal(params.Cipher.Parameters.FullBytes, &iv); err != nil {
+		return nil, err
+	}
+	return decryptCBC(key, iv, enc.Data)
+}
+
+// pbkdf2Hash returns the hash of PBKDF2's HMAC.
+func pbkdf2Hash(id asn1.ObjectIdentifier) (func() hash.Hash, error) {
+	for last, h := range map[int]func() hash.Hash{7: sha1.New, 8: sha256.New224, 9: sha256.New, 10: sha512.New384, 11: sha512.New} {
+		if id.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 2, last}) {
+			return h, nil
+		}
+	}
+	if len(id) == 0 {
+		return sha1.New, nil // the default of RFC 8018
+	}
+	return nil, fmt.Errorf("its key is derived by the hash %v, which is not known", id)
+}
+
+// aesKeySize returns the bytes of a key of AES in CBC mode.
+func aesKeySize(id asn1.ObjectIdentifier) (int, error) {
+	for last, size := range map[int]int{2: 16, 22: 24, 42: 32} {
+		if id.Equal(asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, last}) {
+			return size, nil
+		}
+	}
+	return 0, fmt.Errorf("it is encrypted by the cipher %v; only AES in CBC mode is known; convert it by openssl pkcs8 -topk8 -v2 aes256", id)
+}
+
+// decryptCBC decrypts and takes the padding off. A wrong password shows there, or
+// in the key not being one.
+func decryptCBC(key, iv, data []byte) ([]byte, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(iv) != aes.BlockSize || len(data) == 0 || len(data)%aes.BlockSize != 0 {
+		return nil, errors.New("the encrypted key is damaged")
+	}
+	plain := make([]byte, len(data))
+	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, data)
+	pad := int(plain[len(plain)-1])
+	if pad < 1 || pad > aes.BlockSize || !bytes.HasSuffix(plain, bytes.Repeat([]byte{byte(pad)}, pad)) {
+		return nil, errWrongPassword
+	}
+	return plain[:len(plain)-pad], nil
+}
+
+// unmarshal reads one DER value with nothing after it.
+func unmarshal(der []byte, to any) error {
+	rest, err := asn1.Unmarshal(der, to)
+	if err == nil && len(rest) > 0 {
+		err = errors.New("the encrypted key has bytes after its end")
+	}
+	return err
+}

@@ -1,0 +1,214 @@
+package keystore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options say how a port accepts TLS connections. The comments name the keys of
+// zoo.cfg, without their prefix.
+type Options struct {
+	Keys  Store // keyStore
+	Trust Store // trustStore; no Location is right for ClientAuth none alone
+
+	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
+	EnabledProtocols []string // enabledProtocols; wins over Protocol
+	CipherSuites     []string // ciphersuites, by Java's names; nil for the safe ones
+
+	ClientAuth       string // clientAuth: none, want or need; "" is need
+	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
+	ReverseDNS       bool   // allowReverseDnsLookup: or the name that its address has
+	Revocation       bool   // crl or ocsp, which are refused
+
+	// Reload makes changed stores count for connections that begin after the
+	// change (client.certReload).
+	Reload bool
+	// Reloaded is called after each attempt, with the reason if it failed; the
+	// stores read before stay in use then. The same failure is told once. It is
+	// called during a handshake and must not block. It may be nil.
+	Reloaded func(error)
+}
+
+// reloadCheck is how often, at most, the stores' files are looked at.
+const reloadCheck = time.Second
+
+// A Port is the server's side of TLS on a port, and safe for concurrent use.
+type Port struct {
+	opt        Options
+	low, high  uint16
+	suites     []uint16
+	clientAuth tls.ClientAuthType
+	notes      []string
+	checkEvery time.Duration
+
+	current atomic.Pointer[tls.Config]
+
+	mu      sync.Mutex
+	checked time.Time
+	seen    [filesPerPort]fileMark // of what current was made of, or failed to be
+	failed  string                 // the last failure told
+}
+
+// NewPort reads the stores and returns the port, or an error that names the file
+// or setting at fault.
+func NewPort(o Options) (*Port, error) {
+	p := &Port{opt: o, checkEvery: reloadCheck}
+	var err error
+	var notes []string
+	if p.low, p.high, p.notes, err = versions(o.Protocol, o.EnabledProtocols); err != nil {
+		return nil, err
+	}
+	if p.suites, p.low, p.high, notes, err = suiteIDs(o.CipherSuites, p.low, p.high); err != nil {
+		return nil, err
+	}
+	p.notes = append(p.notes, notes...)
+	switch o.ClientAuth {
+	case "none":
+		p.clientAuth = tls.NoClientCert
+	case "want":
+		p.clientAuth = tls.VerifyClientCertIfGiven
+	case "need", "":
+		p.clientAuth = tls.RequireAndVerifyClientCert
+	default:
+		return nil, fmt.Errorf("unknown clientAuth %.40q; allowed: none, want, need", o.ClientAuth)
+	}
+	switch {
+	case o.Revocation:
+		return nil, errors.New("check certificates against revocation lists (crl, ocsp): this is not supported; turn it off, and issue certificates that are short-lived instead")
+	case o.Keys.Location == "":
+		return nil, errors.New("accept TLS connections: there is no key store; set keyStore.location to a JKS, PKCS12 or PEM file with the server's key and certificate")
+	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
+		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
+	}
+	p.seen = p.marks()
+	cfg, err := p.build()
+	if err != nil {
+		return nil, err
+	}
+	p.current.Store(cfg)
+	return p, nil
+}
+
+// Notes returns what the options ask for and don't get, a sentence each, for the
+// log. What is used instead is no weaker.
+func (p *Port) Notes() []string { return p.notes }
+
+// Config returns the configuration for accepting connections. It follows the
+// stores if they are reloaded, and must not be modified.
+func (p *Port) Config() *tls.Config {
+	return &tls.Config{MinVersion: p.low, MaxVersion: p.high, GetConfigForClient: p.forClient}
+}
+
+// build reads the stores.
+func (p *Port) build() (*tls.Config, error) {
+	certs, err := p.opt.Keys.Certificates()
+	if err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth}
+	if p.clientAuth != tls.NoClientCert {
+		if cfg.ClientCAs, err = p.opt.Trust.Pool(); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+// forClient returns the configuration for one connection.
+func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if p.opt.Reload {
+		p.refresh()
+	}
+	cfg := p.current.Load()
+	if !p.opt.VerifyClientHost {
+		return cfg, nil
+	}
+	cfg = cfg.Clone()
+	cfg.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		return p.verifyHost(hello, state.PeerCertificates[0])
+	}
+	return cfg, nil
+}
+
+// verifyHost checks that a client's certificate names the address it comes from.
+func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) error {
+	host, _, err := net.SplitHostPort(hello.Conn.RemoteAddr().String())
+	if err != nil {
+		return fmt.Errorf("verify the host of a client: %w", err)
+	}
+	wrong := cert.VerifyHostname(host)
+	if wrong == nil || !p.opt.ReverseDNS {
+		return wrong
+	}
+	names, err := net.DefaultResolver.LookupAddr(hello.Context(), host)
+	for _, name := range names {
+		if cert.VerifyHostname(name) == nil {
+			return nil
+		}
+	}
+	return errors.Join(wrong, err)
+}
+
+// filesPerPort are two stores and their password files.
+const filesPerPort = 4
+
+// A fileMark tells whether a file has changed.
+type fileMark struct {
+	modified time.Time
+	size     int64
+}
+
+func (p *Port) marks() (marks [filesPerPort]fileMark) {
+	for i, path := range []string{p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath} {
+		if st, err := os.Stat(path); err == nil {
+			marks[i] = fileMark{st.ModTime(), st.Size()}
+		}
+	}
+	return marks
+}
+
+// refresh reads the stores again if their files have changed. Until that works, it
+// is tried at each look: of two files that belong together one changes first.
+func (p *Port) refresh() {
+	if !p.mu.TryLock() {
+		return // somebody else is at it, and this connection needn't wait
+	}
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.checked) < p.checkEvery {
+		return
+	}
+	p.checked = now
+	marks := p.marks()
+	if marks == p.seen && p.failed == "" {
+		return
+	}
+	p.seen = marks
+	cfg, err := p.build()
+	if err != nil {
+		if text := err.Error(); text != p.failed {
+			p.failed = text
+			p.report(fmt.Errorf("reload the key and trust stores, which have changed: %w; those read before stay in use", err))
+		}
+		return
+	}
+	p.failed = ""
+	p.current.Store(cfg)
+	p.report(nil)
+}
+
+func (p *Port) report(err error) {
+	if p.opt.Reloaded != nil {
+		p.opt.Reloaded(err)
+	}
+}

@@ -1,0 +1,170 @@
+package sasl
+
+import (
+	"crypto/md5"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+)
+
+// What every ZooKeeper server calls itself in DIGEST-MD5, whatever its host is: the
+// clients have it built in.
+const (
+	serverName = "zk-sasl-md5"
+	digestURI  = "zookeeper/" + serverName
+	realm      = serverName
+	qopAuth    = "auth"
+	firstCount = "00000001" // nc: a nonce is used once
+)
+
+// nonceBytes is the randomness of a nonce, as much as Java takes.
+const nonceBytes = 30
+
+// super is the user whose password may be given by a key of its own.
+const super = "super"
+
+// DigestMD5 is the mechanism with a server's users. It is immutable, so any number
+// of connections may use it at once, if its source of randomness allows that.
+type DigestMD5 struct {
+	users  map[string]string
+	random io.Reader
+}
+
+// NewDigestMD5 returns the mechanism for users and their passwords. If
+// superPassword isn't empty it replaces that of the user super, if there is one: as
+// in Apache the user must be in the login file too. Random must be
+// cryptographically strong and safe for concurrent use.
+func NewDigestMD5(users map[string]string, superPassword string, random io.Reader) *DigestMD5 {
+	users = maps.Clone(users)
+	if _, ok := users[super]; ok && superPassword != "" {
+		users[super] = superPassword
+	}
+	return &DigestMD5{users: users, random: random}
+}
+
+// Begin returns the state of one connection's login.
+func (m *DigestMD5) Begin() *Server { return &Server{mechanism: m} }
+
+// A Server is the server's half of one login, for one connection at a time.
+type Server struct {
+	mechanism *DigestMD5
+	nonce     string // "" before the challenge
+	over      bool   // succeeded or failed; there is no second try
+}
+
+// Step takes the client's next token and returns the one to answer with. When done,
+// authorizationID is who the client has proved to be. The first token must be
+// empty. After an error, or when done, every further token is an error. Errors are
+// for the log: they say what was wrong, and contain no secret. Token isn't kept.
+func (s *Server) Step(token []byte) (reply []byte, done bool, authorizationID string, err error) {
+	switch {
+	case s.over:
+		return nil, false, "", errors.New("log in by DIGEST-MD5: the login is over; a new one takes a new connection")
+	case s.nonce == "" && len(token) > 0:
+		s.over = true
+		return nil, false, "", errors.New("log in by DIGEST-MD5: the first token is not empty; the client may want another mechanism, which this server does not have")
+	case s.nonce == "":
+		reply, err = s.challenge()
+		return reply, false, "", err
+	}
+	s.over = true
+	user, reply, err := s.verify(string(token))
+	if err != nil {
+		return nil, false, "", fmt.Errorf("log in by DIGEST-MD5: %w", err)
+	}
+	return reply, true, user, nil
+}
+
+// challenge makes the server's first token.
+func (s *Server) challenge() ([]byte, error) {
+	raw := make([]byte, nonceBytes)
+	if _, err := io.ReadFull(s.mechanism.random, raw); err != nil {
+		s.over = true
+		return nil, fmt.Errorf("log in by DIGEST-MD5: draw a nonce: %w", err)
+	}
+	s.nonce = base64.StdEncoding.EncodeToString(raw)
+	return fmt.Appendf(nil, `realm=%s,nonce=%s,charset=utf-8,algorithm=md5-sess`, quote(realm), quote(s.nonce)), nil
+}
+
+// verify checks the client's answer to the challenge and returns the user and the
+// server's proof. Its directives are those that RFC 2831 demands, with the values
+// that Java's server takes.
+func (s *Server) verify(token string) (user string, reply []byte, err error) {
+	d, err := parseDirectives(token)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, name := range []string{"username", "nonce", "cnonce", "nc", "digest-uri", "response"} {
+		if d[name] == "" {
+			return "", nil, fmt.Errorf("directive %s is missing or empty", name)
+		}
+	}
+	_, hasRealm := d["realm"]
+	_, hasQOP := d["qop"]
+	_, hasCharset := d["charset"]
+	switch {
+	case subtle.ConstantTimeCompare([]byte(d["nonce"]), []byte(s.nonce)) != 1:
+		return "", nil, errors.New("the nonce is not the one the server gave")
+	case d["nc"] != firstCount:
+		return "", nil, errors.New("the nonce count is not 1")
+	case hasRealm && d["realm"] != realm:
+		return "", nil, fmt.Errorf("the realm is %.64q, not %q", d["realm"], realm)
+	case hasQOP && d["qop"] != qopAuth:
+		return "", nil, fmt.Errorf("the quality of protection is %.32q; only %q is offered, use TLS to protect the connection", d["qop"], qopAuth)
+	case hasCharset && !strings.EqualFold(d["charset"], "utf-8"):
+		return "", nil, errors.New("the charset is not utf-8")
+	case !strings.EqualFold(d["digest-uri"], digestURI):
+		return "", nil, fmt.Errorf("the digest-uri is %.64q, not %q: the client thinks the server has another name", d["digest-uri"], digestURI)
+	}
+	user = d["username"]
+	// An unknown user takes the same work, so that the time tells nothing.
+	password, known := s.mechanism.users[user]
+	h := exchange{user: user, realm: d["realm"], password: password, nonce: s.nonce, cnonce: d["cnonce"], count: d["nc"], qop: qopAuth, uri: d["digest-uri"], authzid: d["authzid"]}
+	equal := subtle.ConstantTimeCompare([]byte(d["response"]), []byte(h.hash("AUTHENTICATE"))) == 1
+	switch {
+	case !known:
+		return "", nil, fmt.Errorf("there is no user %.64q", user)
+	case !equal:
+		return "", nil, fmt.Errorf("wrong password for user %.64q", user)
+	}
+	return user, []byte("rspauth=" + h.hash("")), nil
+}
+
+// exchange is what the hashes of both sides are made of.
+type exchange struct {
+	user, realm, password, nonce, cnonce, count, qop, uri, authzid string
+}
+
+// hash is the response-value of RFC 2831, 2.1.2.1: of the client for the method
+// AUTHENTICATE, of the server for the empty one.
+func (x *exchange) hash(method string) string {
+	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + latin1(x.password)))
+	a1 := string(secret[:]) + ":" + x.nonce + ":" + x.cnonce
+	if x.authzid != "" {
+		a1 += ":" + x.authzid
+	}
+	return hexMD5(strings.Join([]string{hexMD5(a1), x.nonce, x.count, x.cnonce, x.qop, hexMD5(method + ":" + x.uri)}, ":"))
+}
+
+func hexMD5(s string) string {
+	sum := md5.Sum([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// latin1 writes a text in ISO 8859-1 if it has no other characters, which the RFC
+// demands before hashing, and as it is otherwise.
+func latin1(s string) string {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r > 0xff {
+			return s
+		}
+		b = append(b, byte(r))
+	}
+	return string(b)
+}

@@ -1,0 +1,168 @@
+package sasl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// LoginBytesMax is the largest login file taken: thousands of users, and far less
+// than what a wrong path could make a server swallow.
+const LoginBytesMax = 1 << 20
+
+// A Section is one entry of a login file: a name and the modules under it.
+type Section struct {
+	Name    string
+	Modules []Module
+}
+
+// A Module is one login module of a section. Options hold passwords; don't log them.
+type Module struct {
+	Class   string // of Java
+	Flag    string // required, requisite, sufficient or optional
+	Options []Option
+
+	file string
+	line int
+}
+
+// An Option is one name=value of a module.
+type Option struct{ Name, Value string }
+
+// ParseLogin reads the text of a login file in the syntax of Java's JAAS:
+//
+//	Name {
+//	    module.Class flag option=value option="value" ;
+//	};
+//
+// Errors name file and line, and no values. Values that refer to Java's system
+// properties (${…}) are refused: there are none to put in.
+func ParseLogin(file string, text []byte) ([]Section, error) {
+	p := loginParser{lex: lexer{file: file, text: text, line: 1}}
+	if len(text) > LoginBytesMax {
+		return nil, fmt.Errorf("read the login file %s: it has %d bytes, at most %d are taken; does java.security.auth.login.config name the right file?", file, len(text), LoginBytesMax)
+	}
+	var sections []Section
+	for {
+		tok, err := p.lex.next()
+		if err != nil {
+			return nil, err
+		}
+		if tok.kind == kindEnd {
+			return sections, nil
+		}
+		if tok.kind != kindWord {
+			return nil, p.lex.errorf(tok.line, "expected the name of a section, found %s", tok)
+		}
+		if slices.ContainsFunc(sections, func(s Section) bool { return s.Name == tok.text }) {
+			return nil, p.lex.errorf(tok.line, "section %q is there twice; merge the two", tok.text)
+		}
+		section, err := p.section(tok.text)
+		if err != nil {
+			return nil, err
+		}
+		sections = append(sections, section)
+	}
+}
+
+type loginParser struct{ lex lexer }
+
+// section reads what follows a section's name.
+func (p *loginParser) section(name string) (Section, error) {
+	s := Section{Name: name}
+	if err := p.expect("{"); err != nil {
+		return s, err
+	}
+	for {
+		tok, err := p.lex.next()
+		if err != nil {
+			return s, err
+		}
+		if tok.is("}") {
+			return s, p.expect(";")
+		}
+		if tok.kind != kindWord {
+			return s, p.lex.errorf(tok.line, "expected the class of a login module, or } to end section %q, found %s", name, tok)
+		}
+		module, err := p.module(tok)
+		if err != nil {
+			return s, err
+		}
+		s.Modules = append(s.Modules, module)
+	}
+}
+
+// module reads what follows a module's class, up to its semicolon.
+func (p *loginParser) module(class token) (Module, error) {
+	m := Module{Class: class.text, file: p.lex.file, line: class.line}
+	flag, err := p.lex.next()
+	if err != nil {
+		return m, err
+	}
+	m.Flag = strings.ToLower(flag.text)
+	if flag.kind != kindWord || !slices.Contains([]string{"required", "requisite", "sufficient", "optional"}, m.Flag) {
+		return m, p.lex.errorf(flag.line, "expected required, requisite, sufficient or optional after the class %s, found %s", class.text, flag)
+	}
+	for {
+		name, err := p.lex.next()
+		if err != nil {
+			return m, err
+		}
+		if name.is(";") {
+			return m, nil
+		}
+		if name.kind != kindWord {
+			return m, p.lex.errorf(name.line, "expected an option or a semicolon that ends the module %s, found %s", class.text, name)
+		}
+		if err := p.expect("="); err != nil {
+			return m, err
+		}
+		value, err := p.lex.next()
+		if err != nil {
+			return m, err
+		}
+		if value.kind != kindWord {
+			return m, p.lex.errorf(value.line, "expected the value of option %s, found %s; put it in double quotes", name.text, value)
+		}
+		if strings.Contains(value.text, "${") {
+			return m, p.lex.errorf(value.line, "option %s refers to a Java property by ${…}, which can't be looked up; write the value itself", name.text)
+		}
+		m.Options = append(m.Options, Option{name.text, value.text})
+	}
+}
+
+func (p *loginParser) expect(mark string) error {
+	tok, err := p.lex.next()
+	if err == nil && !tok.is(mark) {
+		err = p.lex.errorf(tok.line, "expected %s, found %s", mark, tok)
+	}
+	return err
+}
+
+// The login modules known by their Java classes.
+const (
+	digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
+	krb5Module   = "Krb5LoginModule" // com.sun.security.auth.module, and others' of that name
+	userOption   = "user_"           // begins an option that gives a user's password
+)
+
+// Users returns the passwords of the users that a server's section names by
+// options user_NAME="password". A section that asks for anything but DIGEST-MD5
+// is an error that says where and why.
+func (s Section) Users() (map[string]string, error) {
+	users := map[string]string{}
+	for _, m := range s.Modules {
+		switch {
+		case strings.HasSuffix(m.Class, "."+krb5Module) || m.Class == krb5Module:
+			return nil, fmt.Errorf("%s:%d: section %q asks for Kerberos (%s), which this server does not support; use %s with user_NAME=\"password\" options, or TLS with client certificates", m.file, m.line, s.Name, m.Class, digestModule)
+		case m.Class != digestModule:
+			return nil, fmt.Errorf("%s:%d: section %q names the login module %.200q; Java classes can't be loaded, only %s is known", m.file, m.line, s.Name, m.Class, digestModule)
+		}
+		for _, o := range m.Options {
+			if name, ok := strings.CutPrefix(o.Name, userOption); ok {
+				users[name] = o.Value
+			}
+		}
+	}
+	return users, nil
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// lineMembership reads memberships of lines "id address [observer]"; a reconfig
+// gives the new lines whole, parted by commas.
+func lineMembership(text string) Membership {
+	parse := func(text string) (all []Member, err error) {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "version=") {
+				continue
+			}
+			var m Member
+			var addr, role string
+			if n, _ := fmt.Sscan(line, &m.ID, &addr, &role); n < 2 {
+				return nil, fmt.Errorf("line %q", line)
+			}
+			m.Addrs, m.Observer = []string{addr}, role == "observer"
+			all = append(all, m)
+		}
+		return all, nil
+	}
+	return Membership{Text: text, Parse: parse, Change: func(_ string, req *jute.ReconfigRequest) (string, jute.Code) {
+		if req.NewMembers == nil {
+			return "", jute.ErrBadArguments
+		}
+		return strings.ReplaceAll(*req.NewMembers, ",", "\n"), jute.OK
+	}}
+}
+
+// colony is an ensemble that changes in a test.
+type colony struct {
+	t       *testing.T
+	addrs   map[uint64]string
+	dirs    map[uint64]string
+	clients map[uint64]string
+	servers map[uint64]*Server
+}
+
+func newColony(t *testing.T) *colony {
+	c := &colony{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
+	t.Cleanup(func() {
+		for _, s := range c.servers {
+			s.Close()
+		}
+	})
+	return c
+}
+
+// lines names ids with their addresses; one above 100 is an observer.
+func (c *colony) lines(ids ...uint64) string {
+	var lines []string
+	for _, id := range ids {
+		if c.addrs[id] == "" {
+			c.addrs[id], c.clients[id], c.dirs[id] = freeAddr(c.t), freeAddr(c.t), c.t.TempDir()
+		}
+		role := ""
+		if id > 100 {
+			role = " observer"
+		}
+		lines = append(lines, fmt.Sprintf("%d %s%s", id, c.addrs[id], role))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// start runs server id, whose configuration names ids.
+func (c *colony) start(id uint64, ids ...uint64) {
+	c.t.Helper()
+	m := lineMembership(c.lines(ids...))
+	members, _ := m.Parse(m.Text)
+	s, err := Open(Options{
+		ID: id, DataDir: c.dirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m,
+		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true},
+	})
+	if err != nil {
+		c.t.Fatalf("start server %d: %v", id, err)
+	}
+	c.servers[id] = s
+}
+
+func (c *colony) stop(id uint64) {
+	c.servers[id].Close()
+	delete(c.servers, id)
+}
+
+// reconfig asks for the membership ids and waits until raft has it.
+func (c *colony) reconfig(client *rawClient, ids ...uint64) {
+	c.t.Helper()
+	lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
+	req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
+	if h, _ := client.call(jute.OpReconfig, req.Append); h.Err != jute.OK {
+		c.t.Fatalf("reconfig to %v: %v", ids, h.Err)
+	}
+	var last quorum.Status
+	for range 1000 {
+		for _, s := range c.servers {
+			last = s.peer.Status()
+			if last.IsLeader && len(last.Voters)+len(last.Observers) == len(ids) && len(last.Observers) == observers(ids) {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("raft never had the membership %v; last seen %+v", ids, last)
+}
+
+func observers(ids []uint64) (n int) {
+	for _, id := range ids {
+		if id > 100 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestGrowShrinkReplace takes an ensemble from one server to three, five with
+// an observer, and back to three others, under writes; then a server loses its
+// disk. Nothing acknowledged is lost.
+func TestGrowShrinkReplace(t *testing.T) {
+	t.Parallel()
+	c := newColony(t)
+	c.start(1, 1)
+	client := connect(t, c.clients[1], 0, nil)
+	written := 0
+	write := func(n int) {
+		t.Helper()
+		for range n {
+			h, body := client.call(jute.OpCreate, creating("/n-", nil, jute.ModePersistentSequential))
+			var res jute.PathResponse
+			res.Decode(jute.NewDecoder(body))
+			if want := fmt.Sprintf("/n-%010d", written); h.Err != jute.OK || res.Path != want {
+				t.Fatalf("write %d: %v, %q", written, h.Err, res.Path)
+			}
+			written++
+		}
+	}
+	write(50)
+	c.start(2, 1, 2)
+	c.start(3, 1, 2, 3)
+	c.reconfig(client, 1, 2, 3)
+	write(50)
+	c.start(4, 1, 2, 3, 4)
+	c.start(101, 1, 2, 3, 101)
+	c.reconfig(client, 1, 2, 3, 4, 101)
+	write(50)
+	observer := connect(t, c.clients[101], 0, nil)
+	if h, _ := observer.call(jute.OpCreate, creating("/by-observer", nil, 0)); h.Err != jute.OK {
+		t.Fatalf("a write through the observer: %v", h.Err)
+	}
+	written++
+	c.reconfig(client, 1, 2, 4)
+	write(50)
+	c.stop(3)
+	c.stop(101)
+
+	c.stop(4)
+	entries, _ := os.ReadDir(c.dirs[4])
+	for _, e := range entries {
+		os.RemoveAll(filepath.Join(c.dirs[4], e.Name()))
+	}
+	write(10)
+	c.start(4, 1, 2, 4)
+	anew := connect(t, c.clients[4], 0, nil)
+	h, _ := anew.call(jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
+	if h.Err != jute.OK {
+		t.Fatalf("sync on the server that lost its disk: %v", h.Err)
+	}
+	_, body := anew.call(jute.OpGetAllChildrenNumber, func(b []byte) []byte { return jute.AppendString(b, "/") })
+	var count jute.IntResponse
+	count.Decode(jute.NewDecoder(body))
+	if want := int32(written + 3); count.Value != want {
+		t.Errorf("%d znodes on the server that lost its disk, want %d", count.Value, want)
+	}
+}

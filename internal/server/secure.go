@@ -1,0 +1,140 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// SecureOptions are the settings of TLS on client ports; the zero value has none.
+// The comments name the key of zoo.cfg or the system property.
+type SecureOptions struct {
+	Listen []string // secureClientPort: addresses where every connection is TLS
+	Unify  bool     // client.portUnification: TLS on the plain ports too, beside plain connections
+	// TLS says how connections are accepted; Listen and Unify need it. Whoever it
+	// asks for a certificate, and gets one, has the identity x509.
+	TLS *tls.Config
+	// HandshakesMax bounds the handshakes at a time
+	// (netty.server.outstandingHandshake.limit); 0 or less for no limit.
+	HandshakesMax int
+	// DropEarly refuses handshakes while the server isn't serving
+	// (netty.server.earlyDropSecureConnectionHandshakes).
+	DropEarly bool
+}
+
+// tlsHandshakeRecord is the first byte of a TLS connection. No connect request is
+// so long that its length begins with it, and no four-letter word does.
+const tlsHandshakeRecord = 0x16
+
+// secureCounts are the numbers of TLS that gauges show.
+type secureCounts struct {
+	handshakes              atomic.Int64 // under way
+	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if there could be TLS
+}
+
+// countPlain counts a connection that could have come over TLS and didn't.
+func (n *secureCounts) countPlain(nc net.Conn) {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		n.plainLocal.Add(1)
+		return
+	}
+	n.plainRemote.Add(1)
+}
+
+// serveSecure is the life of a connection that begins with a TLS handshake.
+func (s *Server) serveSecure(nc net.Conn) {
+	defer nc.Close()
+	conn, ids, err := s.startTLS(nc)
+	if err != nil {
+		s.log.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
+		linger(socket(nc)) // the alert that tells the client why must reach it
+		return
+	}
+	defer conn.Close()
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		s.countSessionless(err)
+		s.log.Debug("a connection closed before it sent anything", "client", conn.RemoteAddr().String(), "err", err)
+		return
+	}
+	s.serveClient(conn, head, ids)
+}
+
+// startTLS shakes hands, within the time that a connection has until its session,
+// and returns the identities the client has by its address and certificate.
+func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
+	defer s.secure.handshakes.Add(-1)
+	if n, limit := s.secure.handshakes.Add(1), s.opt.Secure.HandshakesMax; limit > 0 && n > int64(limit) {
+		s.meters.handshakesExceeded.Inc()
+		return nil, nil, fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)", limit)
+	}
+	if s.opt.Secure.DropEarly && !s.Status().Serving {
+		return nil, nil, errors.New("the server is not serving yet (netty.server.earlyDropSecureConnectionHandshakes)")
+	}
+	nc.SetDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	conn := tls.Server(nc, s.opt.Secure.TLS)
+	ids := []jute.ID{addressID(nc.RemoteAddr())}
+	err := conn.Handshake()
+	if err == nil {
+		ids, err = s.certified(conn.ConnectionState(), ids)
+	}
+	if err != nil {
+		s.meters.handshakesFailed.Inc()
+		s.replica.stats.authFailed.Add(1)
+		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
+			err = fmt.Errorf("%w (a client without TLS on the TLS port?)", err)
+		}
+		return nil, nil, err
+	}
+	nc.SetWriteDeadline(time.Time{})
+	return conn, ids, nil
+}
+
+// certified adds the identity that the client's certificate proves.
+func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID, error) {
+	if len(state.PeerCertificates) == 0 {
+		return ids, nil
+	}
+	subject, err := keystore.Subject(state.PeerCertificates[0])
+	if err != nil {
+		return nil, err
+	}
+	return s.replica.auth.AddX509(ids, subject)
+}
+
+// replayed is a connection some of whose first bytes were read already.
+type replayed struct {
+	net.Conn
+	head []byte
+}
+
+// Read returns what was read already, then what comes.
+func (r *replayed) Read(b []byte) (int, error) {
+	if len(r.head) == 0 {
+		return r.Conn.Read(b)
+	}
+	n := copy(b, r.head)
+	r.head = r.head[n:]
+	return n, nil
+}
+
+// NetConn returns the connection below.
+func (r *replayed) NetConn() net.Conn { return r.Conn }
+
+// socket returns the accepted connection below nc.
+func socket(nc net.Conn) net.Conn {
+	for {
+		above, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = above.NetConn()
+	}
+}
