@@ -2,6 +2,8 @@ package keystore
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"crypto/subtle"
 	"crypto/x509"
 	"fmt"
 
@@ -12,9 +14,12 @@ import (
 // Apache expects.
 func parseJKS(data []byte, password string) (contents, error) {
 	secret := latin1(password)
+	if !intact(data, secret) {
+		return contents{}, errWrongPassword
+	}
 	store := jks.New(jks.WithOrderedAliases(), jks.WithCaseExactAliases())
 	if err := store.Load(bytes.NewReader(data), secret); err != nil {
-		return contents{}, fmt.Errorf("%w (%v)", errWrongPassword, err)
+		return contents{}, err
 	}
 	var c contents
 	for _, alias := range store.Aliases() {
@@ -40,6 +45,25 @@ func parseJKS(data []byte, password string) (contents, error) {
 		c.keys = append(c.keys, entry)
 	}
 	return c, nil
+}
+
+// intact checks the digest at the end of a store, which is over the password too,
+// before anything of it is believed: the library allocates what the store's counts
+// ask for, so a damaged one, or one being written just now, could take all memory.
+//
+//	store := entries | SHA-1(password in UTF-16 | "Mighty Aphrodite" | entries)
+func intact(data, secret []byte) bool {
+	if len(data) < sha1.Size {
+		return false
+	}
+	h := sha1.New()
+	for _, c := range secret {
+		h.Write([]byte{0, c})
+	}
+	h.Write([]byte("Mighty Aphrodite"))
+	entries := data[:len(data)-sha1.Size]
+	h.Write(entries)
+	return subtle.ConstantTimeCompare(h.Sum(nil), data[len(entries):]) == 1
 }
 
 func jksKey(store jks.KeyStore, alias string, secret []byte) (keyEntry, error) {

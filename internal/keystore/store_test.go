@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,6 +191,25 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
+// TestDamagedJKS cuts a store off at each byte, and changes each: what counts the
+// entries and certificates too.
+func TestDamagedJKS(t *testing.T) {
+	t.Parallel()
+	good, err := os.ReadFile("testdata/server.jks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0xff
+		for _, data := range [][]byte{bad, good[:i]} {
+			if _, err := parseJKS(data, password); !errors.Is(err, errWrongPassword) {
+				t.Fatalf("byte %d of %d: %v", i, len(data), err)
+			}
+		}
+	}
+}
+
 // FuzzParse: no store, however broken, is a crash.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"server.jks", "trust.jks", "server.p12", "trust.p12", "server-encrypted.pem"} {
@@ -203,8 +223,10 @@ func FuzzParse(f *testing.F) {
 		if c, err := parsePEM(data, password); err == nil && len(c.keys)+len(c.trusted) == 0 {
 			t.Fatal("a PEM store without contents is no error")
 		}
-		if len(data) < 2000 && isJKS(data) {
+		if isJKS(data) {
 			parseJKS(data, password)
+		} else {
+			parsePKCS12(data, password)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,14 +28,23 @@ func threeServers(t *testing.T) (servers []*Server, opts []Options) {
 	for id := range uint64(3) {
 		members = append(members, Member{ID: id + 1, Addrs: []string{freeAddr(t)}})
 	}
+	servers, opts = make([]*Server, 3), make([]Options, 3)
+	var wg sync.WaitGroup
 	for i, m := range members {
-		o := Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeAddr(t)}, Members: members, PeerListen: m.Addrs[0]}
-		s, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		servers, opts = append(servers, s), append(opts, o)
-		t.Cleanup(func() { servers[i].Close() })
+		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeAddr(t)}, Members: members, PeerListen: m.Addrs[0]}
+		wg.Go(func() { // with empty directories they wait for each other
+			s, err := Open(opts[i])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			servers[i] = s
+			t.Cleanup(func() { servers[i].Close() })
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
 	}
 	return servers, opts
 }

@@ -48,7 +48,8 @@ func (t *twins) match(a, b int64) bool {
 	return i == j
 }
 
-// comparison compares recordings; excuse gives the name of the known difference that a step shows, or "".
+// comparison compares recordings. For a step that differs, excuse gives the name of the known difference that this is,
+// or "", and whether what follows can't be compared any more.
 type comparison struct {
 	zxids, sessions *twins
 	excuse          func(s *step, a, b *seen) (name string, ends bool)
@@ -60,18 +61,17 @@ func (c *comparison) compare(steps []step, a, b []seen) *difference {
 	c.zxids, c.sessions = newTwins(true), newTwins(false)
 	for i := range steps {
 		s := &steps[i]
-		name, ends := c.excuse(s, &a[i], &b[i])
-		if name != "" {
-			c.excused[name]++
-		}
-		if ends {
-			return nil
-		}
-		if name != "" {
+		what := c.step(s, &a[i], &b[i])
+		if what == "" {
 			continue
 		}
-		if d := c.step(s, &a[i], &b[i]); d != "" {
-			return &difference{at: i, what: d, key: keyOf(s, &a[i], &b[i], d)}
+		name, ends := c.excuse(s, &a[i], &b[i])
+		if name == "" {
+			return &difference{at: i, what: what, key: keyOf(s, &a[i], &b[i], what)}
+		}
+		c.excused[name]++
+		if ends {
+			return nil
 		}
 	}
 	return nil
@@ -148,4 +148,17 @@ func (c *comparison) fields(a, b []field) string {
 		return fmt.Sprintf("%d fields and %d", len(a), len(b))
 	}
 	return ""
+}
+
+// gather moves all events of a recording to its last step: for scripts in which the server acts by itself, so that
+// what is heard at which step depends on the time.
+func gather(all []seen) []seen {
+	all = slices.Clone(all)
+	var events []heard
+	for i := range all {
+		events = append(events, all[i].events...)
+		all[i].events = nil
+	}
+	all[len(all)-1].events = events
+	return all
 }

@@ -16,10 +16,23 @@ type coverage map[string]map[string]int
 func (c coverage) count(steps []step, all []seen) {
 	for i := range all {
 		c.add(steps[i].word, all[i].err)
+		if steps[i].word == "multi" && all[i].err == "0" {
+			c.add("(multi)", multiOutcome(all[i].fields))
+		}
 		for _, e := range all[i].events {
 			c.add("(events)", strings.SplitN(e.fields[0].text, " ", 2)[0])
 		}
 	}
+}
+
+// multiOutcome is the code with which a multi failed, or "0" if it was committed.
+func multiOutcome(fields []field) string {
+	for _, f := range fields {
+		if f.name == "number" && f.text != "0" {
+			return f.text
+		}
+	}
+	return "0"
 }
 
 func (c coverage) add(word, outcome string) {
@@ -87,6 +100,7 @@ func typical() map[string][]string {
 		"connect":              {done, ended},
 		"drop":                 {done},
 		"frame":                {ended},
+		"(multi)":              {none, noNode, noAuth, badVersion, exists, badArguments, invalidACL, "-108", "-111", "-125", unimplemented},
 		"(events)":             {"1", "2", "3", "4"},
 	}
 }

@@ -15,7 +15,7 @@
 //	zxids      compared by equality and order within a script
 //	times      checked on each side: one per zxid, none before its czxid's
 //	sessions   compared by equality
-//	children, identities, the events of a closeSession   sorted
+//	children, identities, ACL entries, the events of a closeSession   sorted
 //
 // A difference is either one of those that docs/protocol.md lists (known.go), or it is shrunk (shrink.go) and printed
 // as a script that "-script file" runs again.

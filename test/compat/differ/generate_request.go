@@ -1,6 +1,10 @@
 package differ
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
 
 // request draws the arguments of a request.
 func (g *generator) request(conn int, word string) step {
@@ -127,7 +131,7 @@ func (g *generator) multi(conn int, word string) step {
 	}
 	for range g.r.IntN(6) {
 		kind := pick(g, kinds...)
-		if g.r.IntN(100) == 0 {
+		if g.r.IntN(60) == 0 {
 			kind = pick(g, "exists", "getData", "create", "setACL", "sync", "getChildren")
 		}
 		sub := g.request(conn, kind)
@@ -192,6 +196,10 @@ func (g *generator) storm(conn int) {
 // raw sends what no client sends.
 func (g *generator) raw(conn int) {
 	op := pick(g, 0, 10, 23, 13, 99, 108, 127, -1, -2, -100, 1<<30)
-	g.add(conn, "raw", op, pick(g, "", "\x00", strings.Repeat("\xff", 20), strings.Repeat("\x00", 40)))
+	body := pick(g, "", "\x00", strings.Repeat("\xff", 20), strings.Repeat("\x00", 40))
+	if g.chance(8) {
+		op, body = int(jute.OpCreateSession), "\x00\x04\x93\xe0" // a timeout
+	}
+	g.add(conn, "raw", op, body)
 	g.open[conn] = false
 }

@@ -2,6 +2,7 @@ package differ
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 
@@ -41,7 +42,9 @@ func (p *player) hello(how string, timeout int64, seat *seat) jute.ConnectReques
 	case connectGone:
 		r.SessionID, r.LastZxidSeen = p.gone.session, p.gone.last
 		if r.SessionID == 0 {
-			r.SessionID = 0x77
+			hash := fnv.New32a()
+			hash.Write([]byte(p.root))
+			r.SessionID = int64(hash.Sum32()) + 1 // of this script alone: whoever names a session ends its connection
 		}
 		if p.gone.passwd != nil {
 			r.Passwd = p.gone.passwd
@@ -97,7 +100,9 @@ func (p *player) connect(s *step, seat *seat) error {
 		}
 		seat.line = l
 		if how != connectResume {
-			*seat = *newSeat(l, r)
+			session := newSeat(l, r)
+			session.heard = seat.heard
+			*seat = *session
 		}
 	}
 	p.barrier(-1)

@@ -113,6 +113,7 @@ func (r *decoder) acl() {
 		perms := r.d.Int()
 		entries = append(entries, fmt.Sprint(perms, " ", r.nullable(), " ", r.nullable()))
 	}
+	slices.Sort(entries) // what "auth" stands for comes in the order of a hash table
 	r.add(text("acl", fmt.Sprint(count, entries)))
 }
 

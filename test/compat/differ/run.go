@@ -50,7 +50,11 @@ type seat struct {
 	xid     int32
 	last    int64 // zxid seen last, over all connections
 	mark    int64
+	heard   int64 // events
 }
+
+// awaitPause is how long await waits before it looks again.
+const awaitPause = 5 * time.Millisecond
 
 // maxConns bounds the connections of a script.
 const maxConns = 8
@@ -119,7 +123,10 @@ func (p *player) perform(s *step) error {
 // hear returns what to do with a connection's events: keep them.
 func (p *player) hear(conn int) func([]field) {
 	now := p.now
-	return func(fields []field) { now.events = append(now.events, heard{conn, fields}) }
+	return func(fields []field) {
+		now.events = append(now.events, heard{conn, fields})
+		p.slots[conn].heard++
+	}
 }
 
 // request sends one request and reads its reply. A ping behind it shows whether the connection lives, and flushes the
@@ -153,7 +160,13 @@ func (p *player) request(s *step, seat *seat) {
 	if silent && !risky {
 		return // that was the ping's answer
 	}
-	if risky {
+	if risky && p.now.err != "0" {
+		// A server about to close may answer one request more.
+		seat.line.write(pingFrame(nil))
+		if _, err := seat.line.next(patience, hear); err == nil {
+			seat.line.write(pingFrame(nil))
+		}
+	} else if risky {
 		seat.line.write(pingFrame(nil))
 	}
 	p.probe(seat, hear)
@@ -297,18 +310,18 @@ func (p *player) barrier(except int) {
 	}
 }
 
-// await reads until as many events have come as the step asks for.
+// await reads until the connection has heard as many events, since the script began, as the step asks for.
 func (p *player) await(s *step, seat *seat) {
 	p.now.err = done
 	deadline := time.Now().Add(patience)
-	for int64(len(p.now.events)) < s.args[0].n {
+	for seat.heard < s.args[0].n {
 		seat.line.write(pingFrame(nil))
 		p.probe(seat, p.hear(s.conn))
 		if seat.line == nil || time.Now().After(deadline) {
-			p.now.err = fmt.Sprintf("%d events came", len(p.now.events))
+			p.now.err = fmt.Sprintf("%d events came", seat.heard)
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(awaitPause)
 	}
 }
 

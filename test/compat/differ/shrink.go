@@ -46,7 +46,9 @@ func plainer(steps []step, i int, try func([]step) bool) []step {
 	for k := range steps[i].subs {
 		for j := range steps[i].subs[k].args {
 			for _, v := range plainerValues(steps[i].subs[k].args[j]) {
-				change(func(s *step) { s.subs[k].args[j] = v })
+				if change(func(s *step) { s.subs[k].args[j] = v }) {
+					break
+				}
 			}
 		}
 	}
