@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/zooid-project/zooid/internal/bench"
+	"github.com/zooid-project/zooid/internal/check"
 )
 
 // A command is one word after zooid on the command line.
@@ -20,6 +21,7 @@ func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
+		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
 		{"version", "", "print the version", runVersion},
 	}
 }

@@ -111,6 +111,7 @@ func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tree = t
+	r.catchUp()
 	for _, c := range r.clientsByID() {
 		c.closeAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
 	}

@@ -38,8 +38,15 @@ func (r *replica) Lead(l quorum.Leadership) {
 	}
 	r.led(l, now)
 	r.leader = l
+	r.catchUp()
 	r.heardLast = nil // a new leader gives every session its full timeout
 	r.cutOff = r.cutOff && l.Leader == 0
+}
+
+// catchUp begins to serve if the state is that of the leader's term already: its
+// entries may be applied before the leader is known; mu is held alone.
+func (r *replica) catchUp() {
+	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term
 }
 
 // checkQuorum closes every client's connection once there has been no leader

@@ -51,9 +51,9 @@ type replica struct {
 	// heardLast are sessions whose connection ended before the leader was told that
 	// they were heard. There are none without a leader.
 	heardLast []int64
-	leader   quorum.Leadership
-	serving  bool // something of a leader's term was applied, so no old state is shown
-	cutOff   bool // no leader for too long: clients are refused
+	leader    quorum.Leadership
+	serving   bool // something of a leader's term was applied, so no old state is shown
+	cutOff    bool // no leader for too long: clients are refused
 
 	leaderlessSince int64 // now (ms)
 
@@ -90,7 +90,7 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 			return fmt.Errorf("apply log entry %d of term %d: %w: rebuild this server from its peers or a backup", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
-		r.serving = r.serving || r.leader.Leader != 0 && e.Term == r.leader.Term
+		r.catchUp()
 	}
 	r.writes.flush()
 	touched := r.touched

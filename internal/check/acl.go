@@ -1,0 +1,133 @@
+package check
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// permits says whether one of ids is granted any permission in perms.
+func permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
+	if len(acl) == 0 {
+		return true
+	}
+	for i := range acl {
+		if a := &acl[i]; a.Perms&perms != 0 && a.ID.Scheme == "world" && a.ID.ID == "anyone" {
+			return true
+		}
+	}
+	for _, id := range ids {
+		if id.Scheme == "super" {
+			return true
+		}
+		for i := range acl {
+			a := &acl[i]
+			if a.Perms&perms != 0 && a.ID.Scheme == id.Scheme && idMatches(a.ID, id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func idMatches(want, have jute.ID) bool {
+	if want.Scheme != "ip" {
+		return want.ID == have.ID
+	}
+	prefix, err := netip.ParsePrefix(want.ID)
+	if err != nil {
+		return want.ID == have.ID
+	}
+	addr, err := netip.ParseAddr(have.ID)
+	return err == nil && prefix.Contains(addr)
+}
+
+// authenticated says whether scheme "auth" in an ACL stands for an identity of
+// this scheme.
+func authenticated(scheme string) bool {
+	return scheme == "digest" || scheme == "sasl" || scheme == "x509"
+}
+
+// fixACL does what the server does to the ACL of a create or setACL: drop
+// duplicates, expand "auth", refuse what no provider knows.
+func fixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
+	if len(acl) == 1 && acl[0].ID.Scheme == "world" && acl[0].ID.ID == "anyone" {
+		return acl, jute.OK // nearly every ACL
+	}
+	var fixed []jute.ACL
+	add := func(a jute.ACL) {
+		for _, f := range fixed {
+			if f == a {
+				return
+			}
+		}
+		fixed = append(fixed, a)
+	}
+	for _, a := range acl {
+		switch a.ID.Scheme {
+		case "auth":
+			found := false
+			for _, id := range ids {
+				if authenticated(id.Scheme) {
+					found = true
+					add(jute.ACL{Perms: a.Perms, ID: id})
+				}
+			}
+			if !found {
+				return nil, jute.ErrInvalidACL
+			}
+		case "world", "ip", "digest", "sasl", "x509":
+			if !validID(a.ID) {
+				return nil, jute.ErrInvalidACL
+			}
+			add(a)
+		default:
+			return nil, jute.ErrInvalidACL
+		}
+	}
+	if len(fixed) == 0 {
+		return nil, jute.ErrInvalidACL
+	}
+	return fixed, jute.OK
+}
+
+func validID(id jute.ID) bool {
+	switch id.Scheme {
+	case "world":
+		return id.ID == "anyone"
+	case "digest":
+		user, rest, ok := strings.Cut(id.ID, ":")
+		return ok && user != "" && rest != "" && !strings.Contains(rest, ":")
+	case "ip":
+		_, err := netip.ParsePrefix(id.ID)
+		_, err2 := netip.ParseAddr(id.ID)
+		return err == nil || err2 == nil
+	}
+	return true
+}
+
+// maskACL hides the digests from a reader without ADMIN.
+func maskACL(acl []jute.ACL, ids []jute.ID) []jute.ACL {
+	if permits(acl, jute.PermAdmin, ids) {
+		return acl
+	}
+	masked := make([]jute.ACL, len(acl))
+	for i, a := range acl {
+		if user, _, ok := strings.Cut(a.ID.ID, ":"); ok && a.ID.Scheme == "digest" {
+			a.ID.ID = user + ":x"
+		}
+		masked[i] = a
+	}
+	return masked
+}
+
+// DigestID returns the identity that a digest authentication with
+// "user:password" grants, by the default algorithm.
+func DigestID(userPassword string) jute.ID {
+	user, _, _ := strings.Cut(userPassword, ":")
+	sum := sha1.Sum([]byte(userPassword))
+	return jute.ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+}

@@ -1,0 +1,333 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A request is a write about to be applied.
+type request struct {
+	zxid    int64
+	stamp   *stamp
+	session int64
+	ids     []jute.ID
+	op      jute.Op
+	body    []byte
+	name    string // if not empty, the path a sequential create must have got
+}
+
+// An outcome is what the model says of a write. For a multi it is one of the
+// results, and parts holds them all.
+type outcome struct {
+	op    jute.Op // the kind of result, for a part of a multi
+	err   jute.Code
+	n     *node  // the znode touched
+	s     *state // and its state after, if it exists
+	parts []outcome
+
+	shaky bool // it depends on what the history doesn't cover
+}
+
+// apply evaluates r and makes its changes, all or none. Events are left in
+// m.events, the changes in m.trail.
+func (m *model) apply(r *request, d *jute.Decoder) outcome {
+	m.events = m.events[:0]
+	d.Reset(r.body)
+	switch r.op {
+	case jute.OpCreateSession:
+		return outcome{}
+	case jute.OpCloseSession:
+		m.endSession(r.session, r.zxid)
+		return outcome{}
+	case jute.OpDeleteContainer:
+		path := d.String()
+		return m.remove(r, path, -1, true)
+	case jute.OpMulti:
+		ops, err := jute.DecodeMulti(d)
+		if err != nil {
+			return outcome{err: jute.ErrMarshallingError}
+		}
+		r.stamp.multi = true
+		return m.multi(r, ops)
+	case jute.OpSetACL:
+		var q jute.SetACLRequest
+		q.Decode(d)
+		return m.setACL(r, &q)
+	}
+	o := jute.MultiOp{Op: r.op}
+	switch r.op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		var q jute.CreateTTLRequest
+		if q.CreateRequest.Decode(d); r.op == jute.OpCreateTTL {
+			q.TTL = d.Long()
+		}
+		o.Path, o.Data, o.ACL, o.Flags, o.TTL = q.Path, q.Data, q.ACL, q.Flags, q.TTL
+	case jute.OpDelete, jute.OpCheck:
+		o.Path, o.Version = d.String(), d.Int()
+	case jute.OpSetData:
+		o.Path, o.Data, o.Version = d.String(), d.Buffer(), d.Int()
+	default:
+		return outcome{err: jute.ErrUnimplemented, shaky: true}
+	}
+	if d.Err() != nil {
+		return outcome{err: jute.ErrMarshallingError}
+	}
+	return m.one(r, &o)
+}
+
+func (m *model) one(r *request, o *jute.MultiOp) outcome {
+	switch o.Op {
+	case jute.OpDelete:
+		return m.remove(r, o.Path, o.Version, false)
+	case jute.OpSetData:
+		return m.setData(r, o)
+	case jute.OpCheck:
+		return m.check(r, o)
+	}
+	return m.create(r, o)
+}
+
+// multi applies all or nothing.
+func (m *model) multi(r *request, ops []jute.MultiOp) outcome {
+	keep := len(m.trail)
+	all := outcome{parts: make([]outcome, 0, len(ops))}
+	failed := false
+	for i := range ops {
+		o := ops[i]
+		if !failed {
+			part := m.one(r, multiKind(&o))
+			all.shaky = all.shaky || part.shaky
+			part.op = resultKind(o.Op)
+			if failed = part.err != jute.OK; failed {
+				m.undo(keep)
+				for j := range all.parts {
+					all.parts[j] = outcome{op: jute.OpError}
+				}
+				part = outcome{op: jute.OpError, err: part.err}
+			}
+			all.parts = append(all.parts, part)
+			continue
+		}
+		all.parts = append(all.parts, outcome{op: jute.OpError, err: jute.ErrRuntimeInconsistency})
+	}
+	return all
+}
+
+// multiKind recomputes a create's operation from its flags, as happens inside a
+// multi only.
+func multiKind(o *jute.MultiOp) *jute.MultiOp {
+	switch {
+	case o.Op == jute.OpCreateTTL && !o.Flags.TTL():
+		o.Op, o.TTL = jute.OpCreate, -1
+	case (o.Op == jute.OpCreate || o.Op == jute.OpCreate2) && o.Flags == jute.ModeContainer:
+		o.Op = jute.OpCreateContainer
+	}
+	return o
+}
+
+func resultKind(op jute.Op) jute.Op {
+	if op == jute.OpCreateContainer || op == jute.OpCreateTTL {
+		return jute.OpCreate2
+	}
+	return op
+}
+
+func (m *model) create(r *request, o *jute.MultiOp) outcome {
+	if code := m.checkMode(o); code != jute.OK {
+		return outcome{err: code}
+	}
+	path := o.Path
+	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 {
+		return outcome{err: jute.ErrBadArguments}
+	}
+	acl, code := fixACL(o.ACL, r.ids)
+	if code != jute.OK {
+		return outcome{err: code}
+	}
+	parent := m.node(parentPath(path))
+	up := parent.now()
+	if up == nil {
+		return outcome{err: jute.ErrNoNode, n: parent, shaky: parent.opaque}
+	}
+	if !permits(m.aclOf(parent, up), jute.PermCreate, r.ids) {
+		return outcome{err: jute.ErrNoAuth, n: parent, shaky: parent.opaque}
+	}
+	if o.Flags.Sequential() {
+		if path = sequencePath(path, up.creations); r.name != "" {
+			path = r.name
+		}
+	}
+	if jute.CheckPath(path) != nil {
+		return outcome{err: jute.ErrBadArguments}
+	}
+	n := m.node(path)
+	shaky := n.opaque || parent.opaque && o.Flags.Sequential()
+	if n.now() != nil {
+		return outcome{err: jute.ErrNodeExists, n: n, shaky: shaky}
+	}
+	if up.life == ephemeral {
+		return outcome{err: jute.ErrNoChildrenForEphemerals, n: n, shaky: shaky}
+	}
+	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl})
+	switch {
+	case o.Op == jute.OpCreateContainer:
+		s.life = container
+	case o.Op == jute.OpCreateTTL:
+		s.life = withTTL
+	case o.Flags.Ephemeral():
+		s.life, s.owner = ephemeral, r.session
+	}
+	m.set(n, r.zxid, s, false)
+	above := m.newState(up)
+	above.creations++
+	above.numChildren++
+	above.pzxid = max(above.pzxid, r.zxid)
+	m.set(parent, r.zxid, above, false)
+	m.events = append(m.events,
+		fired{jute.EventNodeCreated, tableData, n, acl},
+		fired{jute.EventNodeChildrenChanged, tableChild, parent, up.acl})
+	return outcome{n: n, s: s, shaky: shaky}
+}
+
+func (m *model) checkMode(o *jute.MultiOp) jute.Code {
+	ttl := int64(-1)
+	if o.Op == jute.OpCreateTTL {
+		ttl = o.TTL
+	}
+	switch {
+	case !o.Flags.Valid():
+		return jute.ErrBadArguments
+	case o.Flags.TTL() && !m.opt.ExtendedTypes:
+		return jute.ErrUnimplemented
+	case o.Flags.TTL() && (ttl < 1 || ttl > jute.TTLMax), !o.Flags.TTL() && ttl >= 0:
+		return jute.ErrBadArguments
+	}
+	return jute.OK
+}
+
+// sequencePath appends the ten digits of a sequence number.
+func sequencePath(path string, number int32) string {
+	var digits [10]byte
+	v := int64(number)
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + v%10)
+		v /= 10
+	}
+	return path + string(digits[:])
+}
+
+func undeletable(path string) bool {
+	return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" || path == "/zookeeper/config"
+}
+
+func (m *model) remove(r *request, path string, version int32, byServer bool) outcome {
+	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 || undeletable(path) {
+		return outcome{err: jute.ErrBadArguments}
+	}
+	n := m.node(path)
+	up, s := n.parent.now(), n.now()
+	code := jute.OK
+	switch {
+	case up == nil:
+		code = jute.ErrNoNode
+	case !byServer && !permits(m.aclOf(n.parent, up), jute.PermDelete, r.ids):
+		code = jute.ErrNoAuth
+	case s == nil:
+		code = jute.ErrNoNode
+	case version != -1 && version != s.version, byServer && s.life == ephemeral:
+		code = jute.ErrBadVersion
+	case s.numChildren > 0:
+		code = jute.ErrNotEmpty
+	}
+	if code == jute.OK {
+		m.drop(n, r.zxid, false)
+	}
+	return outcome{err: code, n: n, shaky: n.opaque}
+}
+
+// drop removes n, which exists, and tells the watch tables.
+func (m *model) drop(n *node, zxid int64, ended bool) {
+	s, up := n.now(), n.parent.now()
+	m.set(n, zxid, nil, ended)
+	above := m.newState(up)
+	above.numChildren--
+	above.pzxid = max(above.pzxid, zxid)
+	m.set(n.parent, zxid, above, false)
+	m.events = append(m.events,
+		fired{jute.EventNodeDeleted, tableData, n, s.acl},
+		fired{jute.EventNodeDeleted, tableChildAfterData, n, s.acl},
+		fired{jute.EventNodeChildrenChanged, tableChild, n.parent, up.acl})
+}
+
+// endSession removes every ephemeral of a session.
+func (m *model) endSession(session, zxid int64) {
+	for len(m.ephemerals[session]) > 0 {
+		m.drop(m.ephemerals[session][0], zxid, true)
+	}
+}
+
+// find returns the node of a path that a write addresses, its state, and the
+// code that ends the write if it is invalid, absent or forbidden.
+func (m *model) find(r *request, path string, perm jute.Perm) (*node, *state, jute.Code) {
+	if jute.CheckPath(path) != nil {
+		return nil, nil, jute.ErrBadArguments
+	}
+	n := m.node(path)
+	s := n.now()
+	switch {
+	case s == nil:
+		return n, nil, jute.ErrNoNode
+	case !permits(m.aclOf(n, s), perm, r.ids):
+		return n, s, jute.ErrNoAuth
+	}
+	return n, s, jute.OK
+}
+
+func (m *model) setData(r *request, o *jute.MultiOp) outcome {
+	n, s, code := m.find(r, o.Path, jute.PermWrite)
+	if code == jute.OK && o.Version != -1 && o.Version != s.version {
+		code = jute.ErrBadVersion
+	}
+	if code != jute.OK {
+		return outcome{err: code, n: n, shaky: n != nil && n.opaque}
+	}
+	next := m.newState(s)
+	if next.version++; next.version == -1 {
+		next.version = 0 // -1 would mean "any"
+	}
+	next.data, next.mzxid, next.mtime = o.Data, r.zxid, r.stamp
+	m.set(n, r.zxid, next, false)
+	m.events = append(m.events, fired{jute.EventNodeDataChanged, tableData, n, s.acl})
+	return outcome{n: n, s: next, shaky: n.opaque}
+}
+
+func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
+	if jute.CheckPath(q.Path) != nil {
+		return outcome{err: jute.ErrBadArguments}
+	}
+	acl, code := fixACL(q.ACL, r.ids)
+	if code != jute.OK {
+		return outcome{err: code}
+	}
+	n, s, code := m.find(r, q.Path, jute.PermAdmin)
+	if code == jute.OK && q.Version != -1 && q.Version != s.aversion {
+		code = jute.ErrBadVersion
+	}
+	if code != jute.OK {
+		return outcome{err: code, n: n, shaky: n.opaque}
+	}
+	next := m.newState(s)
+	next.aversion++
+	next.acl = acl
+	m.set(n, r.zxid, next, false)
+	return outcome{n: n, s: next, shaky: n.opaque}
+}
+
+func (m *model) check(r *request, o *jute.MultiOp) outcome {
+	n, s, code := m.find(r, o.Path, jute.PermRead)
+	if code == jute.OK && o.Version != -1 && o.Version != s.version {
+		code = jute.ErrBadVersion
+	}
+	return outcome{err: code, n: n, shaky: n != nil && n.opaque}
+}

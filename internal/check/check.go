@@ -1,0 +1,185 @@
+package check
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Check checks a whole history. It changes neither h nor what h's bodies alias,
+// takes memory of a small multiple of the history's size, and is deterministic.
+// If the history holds server logs, they give the order of changes and nothing
+// is left to guess; otherwise the zxids in the replies give it.
+func Check(h *History, opt Options) *Report {
+	start := time.Now()
+	c := &checker{h: h, opt: &opt, rep: &Report{Events: len(h.Events)}, sessions: map[int64]*session{}, m: newModel(&opt)}
+	c.rep.Exact = len(h.Servers) > 0
+	c.exact = c.rep.Exact
+	c.wire()
+	items := c.place()
+	if c.exact {
+		items = c.agree(items)
+	}
+	if len(items) > 0 {
+		items = sortItems(items)
+	}
+	c.items = items
+	if !c.exact {
+		c.suppose()
+		c.collectEvidence()
+	}
+	c.firstAcks()
+	c.sweep(items)
+	c.hear()
+	c.checkDumps()
+	c.immortals()
+	c.rep.Unplaced = c.unanswered
+	c.rep.Stale.fill(c.samples, c.rep.Reads)
+	c.rep.Took = time.Since(start)
+	return c.rep
+}
+
+// firstAcks prepares the measure of staleness: for each write in order, when
+// the first of it and all later ones was acknowledged.
+func (c *checker) firstAcks() {
+	for i := range c.items {
+		if it := c.items[i]; it.key&1 == 0 && it.ref >= 0 {
+			c.acks = append(c.acks, ack{it.zxid(), c.h.Events[c.ops[it.ref].rep].Time})
+		}
+	}
+	for i := len(c.acks) - 2; i >= 0; i-- {
+		c.acks[i].time = min(c.acks[i].time, c.acks[i+1].time)
+	}
+}
+
+type ack struct{ zxid, time int64 }
+
+// stale samples how old the state at zxid was when the read was sent. Reads
+// come in the order of their zxids.
+func (c *checker) stale(req *Event, zxid int64) {
+	for c.nextAck < len(c.acks) && c.acks[c.nextAck].zxid <= zxid {
+		c.nextAck++
+	}
+	if c.nextAck < len(c.acks) && req.Time > c.acks[c.nextAck].time {
+		c.samples = append(c.samples, req.Time-c.acks[c.nextAck].time)
+	}
+}
+
+// immortals looks for ephemerals that outlived their clients (S4).
+func (c *checker) immortals() {
+	if c.opt.ExpirySlack == 0 || len(c.h.Events) == 0 {
+		return
+	}
+	end := c.h.Events[len(c.h.Events)-1].Time
+	var ids []int64
+	for id := range c.m.ephemerals {
+		ids = append(ids, id)
+	}
+	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
+	for _, id := range ids {
+		s, n := c.sessions[id], c.m.ephemerals[id][0]
+		if s == nil || n.seenAlive <= 0 {
+			continue
+		}
+		sent := c.h.Events[n.seenAlive].Time
+		if sent > s.lastSent+s.timeout+int64(c.opt.ExpirySlack) && end > s.lastSent {
+			c.violate(S4, fmt.Sprintf("the ephemeral %s of session %#x was seen %.1f s after the session's client sent its last packet; its timeout is %.1f s",
+				n.path, id, float64(sent-s.lastSent)/1e9, float64(s.timeout)/1e9), int(n.seenAlive))
+		}
+	}
+}
+
+// checkDumps compares what the servers held in the end with the model.
+func (c *checker) checkDumps() {
+	type dump struct {
+		zxid  int64
+		found map[*node]bool
+		event int
+	}
+	dumps := map[int32]*dump{}
+	var servers []int32
+	for _, i := range c.dumps {
+		e := &c.h.Events[i]
+		d := dumps[e.Conn]
+		if d == nil {
+			d = &dump{e.Zxid, map[*node]bool{}, int(i)}
+			dumps[e.Conn] = d
+			servers = append(servers, e.Conn)
+		}
+		c.dec.Reset(e.Body)
+		n := c.m.node(c.dec.String())
+		var r jute.GetDataResponse
+		r.Decode(&c.dec)
+		if n.opaque {
+			continue
+		}
+		d.found[n] = true
+		s := n.at(e.Zxid)
+		switch {
+		case s == nil:
+			c.violate(Durability, fmt.Sprintf("server %d holds %s, which doesn't exist at zxid %#x", e.Conn, n.path, e.Zxid), int(i))
+		case string(r.Data) != string(s.data):
+			c.violate(Durability, fmt.Sprintf("server %d holds %s as the data of %s, which is %s", e.Conn, short(r.Data), n.path, short(s.data)), int(i))
+		default:
+			if bad := c.statEqual(n, s, &r.Stat); bad.found() {
+				c.violate(Durability, fmt.Sprintf("on server %d, %s", e.Conn, bad.String()), int(i))
+			}
+		}
+	}
+	for _, id := range servers {
+		d := dumps[id]
+		if d.zxid < c.acked {
+			c.violate(Durability, fmt.Sprintf("server %d ended at zxid %#x, but zxid %#x was acknowledged", id, d.zxid, c.acked), d.event)
+		}
+		var missing []string
+		for path, n := range c.m.nodes {
+			if !n.opaque && n.at(d.zxid) != nil && !d.found[n] {
+				missing = append(missing, path)
+			}
+		}
+		sort.Strings(missing)
+		for _, path := range missing {
+			c.violate(Durability, fmt.Sprintf("server %d doesn't hold %s, which exists at zxid %#x", id, path, d.zxid), d.event)
+		}
+	}
+}
+
+// describe renders an event for a report.
+func (h *History) describe(i int) string {
+	e := &h.Events[i]
+	at := fmt.Sprintf("#%d %.6f s, connection %d: ", i, float64(e.Time)/1e9, e.Conn)
+	switch e.Kind {
+	case KindConnect:
+		return at + fmt.Sprintf("connect, session %#x, last zxid seen %#x", e.Session, e.Zxid)
+	case KindConnected:
+		return at + fmt.Sprintf("connected, session %#x, timeout %d ms", e.Session, e.Num)
+	case KindRequest:
+		return at + fmt.Sprintf("request %d %s %s", e.Xid, e.op(), firstPath(e))
+	case KindReply:
+		return at + fmt.Sprintf("reply to %d, zxid %#x, %s, %d bytes", e.Xid, e.Zxid, e.code(), len(e.Body))
+	case KindNotification:
+		var w jute.WatcherEvent
+		var d jute.Decoder
+		d.Reset(e.Body)
+		w.Decode(&d)
+		return at + fmt.Sprintf("notification, zxid %#x, %s %s", e.Zxid, eventName(w.Type), w.Path)
+	case KindDisconnect:
+		return at + "disconnect"
+	case KindDump:
+		return at + fmt.Sprintf("dump of %s at zxid %#x", firstPath(e), e.Zxid)
+	}
+	return at + "identity"
+}
+
+// firstPath returns the path a record begins with.
+func firstPath(e *Event) string {
+	if e.Kind == KindRequest {
+		switch e.op() {
+		case jute.OpPing, jute.OpCloseSession, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpMulti, jute.OpMultiRead, jute.OpWhoAmI:
+			return ""
+		}
+	}
+	return jute.NewDecoder(e.Body).String()
+}

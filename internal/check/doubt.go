@@ -1,0 +1,179 @@
+package check
+
+import "github.com/zooid-project/zooid/jute"
+
+// Where the model rests on a guess, a mismatch proves nothing. This file says
+// where that is; nothing in it counts when the servers' logs are at hand.
+
+// guessing says whether, at zxid and at the time of the event looked at, the
+// model may differ from the servers' state anywhere: some maybe is open, or was
+// placed on a guess.
+func (c *checker) guessing(zxid int64) bool {
+	for _, b := range c.maybes {
+		if (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline()) {
+			return true
+		}
+	}
+	return false
+}
+
+// closed returns the zxid from which on b can't happen any more, 0 if none is
+// known.
+func (b *maybe) closed() int64 {
+	z := b.before
+	if b.s != nil && b.s.endZxid != 0 && (z == 0 || b.s.endZxid < z) {
+		z = b.s.endZxid
+	}
+	return z
+}
+
+// tainted says whether n's state at zxid rests on a guess: a maybe that touched
+// it, or may have, and that no agreeing read has settled since.
+func (c *checker) tainted(n *node, zxid int64) bool {
+	for _, b := range n.maybes {
+		if b.after < zxid && (!b.placed || b.guessed) {
+			if z := b.closed(); z == 0 || n.verified < z {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// undecide gives up on the nodes that a mismatch may rest on, if one of them is
+// tainted, and says whether it did.
+func (c *checker) undecide(nodes []*node, zxid int64) bool {
+	if !c.anyTainted(nodes, zxid) {
+		return false
+	}
+	c.rep.Undecided++
+	for _, n := range nodes {
+		if n.path != "/" && !n.opaque {
+			n.opaque, n.lost = true, true
+			if n.deafFrom == 0 {
+				n.deafFrom = zxid
+			}
+		}
+	}
+	return true
+}
+
+func (c *checker) anyTainted(nodes []*node, zxid int64) bool {
+	for _, n := range nodes {
+		if c.tainted(n, zxid) || n.blind() || c.doomed(n, zxid) {
+			return true
+		}
+		for _, child := range n.kids {
+			if child.lost || c.tainted(child, zxid) || c.doomed(child, zxid) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// doomed says whether n may or may not have gone with its session by zxid, or
+// may have been reaped.
+func (c *checker) doomed(n *node, zxid int64) bool {
+	if n.reapGuessed {
+		return true
+	}
+	for i := range n.versions {
+		v := &n.versions[i]
+		if v.state == nil || v.life != ephemeral {
+			continue
+		}
+		s := c.sessions[v.owner]
+		if s == nil || s.end == nil {
+			continue
+		}
+		if s.end.guessed || !s.end.placed && s.end.after < zxid && c.now >= s.end.deadline() {
+			return true
+		}
+	}
+	return false
+}
+
+// blind says whether n, or something above it, was lost.
+func (n *node) blind() bool {
+	for up := n; up != nil; up = up.parent {
+		if up.lost {
+			return true
+		}
+	}
+	return false
+}
+
+// recover takes a lost node up again, if a getData tells everything about it
+// that the model doesn't know.
+func (c *checker) recover(n *node, op jute.Op, rep *Event) {
+	if op != jute.OpGetData || rep.code() != jute.OK || c.supposing || n.parent.blind() {
+		return
+	}
+	s := n.now()
+	c.dec.Reset(rep.Body)
+	var r jute.GetDataResponse
+	r.Decode(&c.dec)
+	g := &r.Stat
+	if s == nil || int(g.NumChildren) != len(n.children) || g.Aversion != s.aversion || (g.EphemeralOwner != 0) != (s.life == ephemeral) || g.EphemeralOwner != s.owner {
+		return
+	}
+	for _, child := range n.children {
+		if child.lost {
+			return
+		}
+	}
+	next := *s
+	next.czxid, next.mzxid, next.pzxid = g.Czxid, g.Mzxid, g.Pzxid
+	next.ctime, next.mtime = &stamp{ms: g.Ctime, known: true}, &stamp{ms: g.Mtime, known: true}
+	next.version, next.numChildren, next.creations = g.Version, g.NumChildren, (g.Cversion+g.NumChildren)/2
+	next.data = r.Data
+	c.m.set(n, rep.Zxid, &next, false)
+	n.opaque, n.lost = false, false
+}
+
+// inDoubt says whether an unanswered write or a session's end that nothing
+// dates may have touched n, or a child of it, by zxid.
+func (c *checker) inDoubt(n *node, zxid int64) bool {
+	for _, b := range n.maybes {
+		if (!b.placed || b.guessed) && b.after < zxid {
+			return true
+		}
+	}
+	if n.parent != nil {
+		for _, b := range n.parent.maybes {
+			if b.o != nil && (!b.placed || b.guessed) && b.after < zxid {
+				return true // a sequential create, perhaps, whose name isn't known
+			}
+		}
+	}
+	if c.doomed(n, zxid) {
+		return true
+	}
+	for _, child := range n.kids {
+		if c.doomed(child, zxid) {
+			return true
+		}
+	}
+	return false
+}
+
+// excuse says whether an unanswered write whose fate nothing else shows may
+// account for an event on n.
+func (c *checker) excuse(k *conn, n *node, zxid int64) bool {
+	switch {
+	case c.exact:
+		return false
+	case c.opt.NotificationsUnnumbered:
+		if !c.guessing(k.maxHeard + 1) {
+			return false
+		}
+	case zxid <= 0 && !c.inDoubt(n, k.max), zxid > 0 && !c.inDoubt(n, zxid):
+		return false
+	}
+	if k.excused == nil {
+		k.excused = map[*node]bool{}
+	}
+	k.excused[n] = true
+	return true
+}

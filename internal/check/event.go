@@ -1,0 +1,99 @@
+package check
+
+import "github.com/zooid-project/zooid/jute"
+
+// Kind says what happened on the wire.
+type Kind uint8
+
+// The kinds of event. Which fields of an Event count depends on the kind; Time
+// and Conn always do.
+const (
+	// KindConnect: a ConnectRequest was about to be sent. Zxid is its
+	// lastZxidSeen, Session the session to resume or 0, Num the timeout asked
+	// for in milliseconds.
+	KindConnect Kind = 1 + iota
+	// KindConnected: a ConnectResponse arrived. Session and Num are the session
+	// and the timeout granted in milliseconds, both 0 when the session was
+	// refused.
+	KindConnected
+	// KindRequest: a request was about to be sent. Xid, Num (its jute.Op) and
+	// Body, the record without its header.
+	KindRequest
+	// KindReply: a reply arrived. Xid, Zxid, Num (its jute.Code) and Body.
+	KindReply
+	// KindNotification: a watch event arrived. Zxid and Body, a
+	// jute.WatcherEvent.
+	KindNotification
+	// KindDisconnect: the connection ended, by either side.
+	KindDisconnect
+	// KindIdentity: the server granted the connection an identity. Body is a
+	// jute.ID. It counts for the requests recorded after it.
+	KindIdentity
+	// KindDump: a znode as found on a server after everything had stopped.
+	// Conn numbers the server, Zxid is that server's last zxid, Body is a
+	// ustring path and a jute.GetDataResponse.
+	KindDump
+
+	kindEntry // an Entry; never in an Event
+	kindEnd   // first invalid kind
+)
+
+// An Event is one thing a client of the history sent, received or noticed.
+type Event struct {
+	Time    int64 // nanoseconds on the journal's monotonic clock
+	Zxid    int64
+	Session int64
+	Body    []byte // aliases the history's bytes; never modified
+	Conn    int32  // the connection, numbered from 0 by Journal.NewConn
+	Xid     int32
+	Num     int32 // op, code or timeout, by kind
+	Kind    Kind
+}
+
+// op returns the operation of a request.
+func (e *Event) op() jute.Op { return jute.Op(e.Num) }
+
+// code returns the error code of a reply.
+func (e *Event) code() jute.Code { return jute.Code(e.Num) }
+
+// An Entry is one request in a server's committed log, as that server dumps it
+// after a run.
+type Entry struct {
+	Zxid    int64 // 0 if the request took none
+	Session int64 // 0 for the servers' own requests
+	Cnx     int64 // connection the request came on; unique in the ensemble
+	Seq     int64 // 1, 2, 3... on that connection
+	Time    int64 // milliseconds since 1970, the leader's clock
+	Term    int64 // term of the log entry that holds it
+	Digest  uint64
+	Body    []byte
+	Xid     int32
+	Op      jute.Op // OpCloseSession with Session set and Cnx 0 is an expiry
+	Err     jute.Code
+	Applied bool // false: a duplicate, a gap, a moved or an ended session
+}
+
+// A ServerLog is the committed log of one server, in log order.
+type ServerLog struct {
+	Server  int32
+	Entries []Entry
+}
+
+// A History is everything recorded in one run: client events in the order of
+// their times, and the servers' logs if they were dumped.
+type History struct {
+	WallStart int64 // wall clock at time 0, nanoseconds since 1970
+	Events    []Event
+	Servers   []ServerLog
+}
+
+// log returns the log of a server, appending an empty one when it is new.
+func (h *History) log(server int32) *ServerLog {
+	for i := range h.Servers {
+		if h.Servers[i].Server == server {
+			return &h.Servers[i]
+		}
+	}
+	h.Servers = append(h.Servers, ServerLog{Server: server})
+	return &h.Servers[len(h.Servers)-1]
+}

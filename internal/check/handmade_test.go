@@ -1,0 +1,164 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A scribe writes histories by hand, one event per line.
+type scribe struct {
+	h   History
+	xid int32
+}
+
+func (s *scribe) add(e Event) *scribe {
+	e.Time = int64(len(s.h.Events)+1) * 1e6
+	s.h.Events = append(s.h.Events, e)
+	return s
+}
+
+func (s *scribe) session(conn int32, id int64) *scribe {
+	s.add(Event{Kind: KindConnect, Conn: conn, Num: 1000})
+	return s.add(Event{Kind: KindConnected, Conn: conn, Session: id, Num: 1000})
+}
+
+func (s *scribe) ask(conn int32, op jute.Op, body []byte) int32 {
+	s.xid++
+	s.add(Event{Kind: KindRequest, Conn: conn, Xid: s.xid, Num: int32(op), Body: body})
+	return s.xid
+}
+
+func (s *scribe) answer(conn, xid int32, zxid int64, code jute.Code, body []byte) *scribe {
+	return s.add(Event{Kind: KindReply, Conn: conn, Xid: xid, Zxid: zxid, Num: int32(code), Body: body})
+}
+
+func (s *scribe) tell(conn int32, zxid int64, typ jute.EventType, path string) *scribe {
+	w := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
+	return s.add(Event{Kind: KindNotification, Conn: conn, Zxid: zxid, Body: w.Append(nil)})
+}
+
+func (s *scribe) create(conn int32, zxid int64, path, data string, mode jute.CreateMode) *scribe {
+	q := jute.CreateRequest{Path: path, Data: []byte(data), ACL: jute.WorldACL(jute.PermAll), Flags: mode}
+	return s.answer(conn, s.ask(conn, jute.OpCreate, q.Append(nil)), zxid, jute.OK, jute.AppendString(nil, path))
+}
+
+func getData(path string, watch bool) []byte {
+	q := jute.PathWatchRequest{Path: path, Watch: watch}
+	return q.Append(nil)
+}
+
+func setData(path, data string) []byte {
+	q := jute.SetDataRequest{Path: path, Data: []byte(data), Version: -1}
+	return q.Append(nil)
+}
+
+func dataReply(data string, g jute.Stat) []byte {
+	g.DataLength = int32(len(data))
+	return g.Append(jute.AppendBuffer(nil, []byte(data)))
+}
+
+func TestHandMadeHistories(t *testing.T) {
+	fresh := jute.Stat{Czxid: 2, Mzxid: 2, Pzxid: 2}
+	set := jute.Stat{Czxid: 2, Mzxid: 3, Pzxid: 2, Version: 1, DataLength: 1}
+	ahead := func(s *scribe) {
+		s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+		s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("y", set))
+		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
+	}
+	for _, c := range []struct {
+		name  string
+		write func(s *scribe)
+		want  []Rule
+		opt   Options
+	}{
+		{"write and read", func(s *scribe) {
+			s.session(0, 1).create(0, 2, "/a", "x", 0)
+			s.answer(0, s.ask(0, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
+		}, nil, Options{}},
+		{"a reader behind sees the past at the zxid of the past", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
+		}, nil, Options{}},
+		{"the past at the zxid of the present", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("x", fresh))
+		}, []Rule{X1}, Options{}},
+		{"an unanswered write happened", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.ask(0, jute.OpSetData, setData("/a", "y"))
+			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("y", set))
+		}, nil, Options{}},
+		{"an unanswered write didn't happen", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.ask(0, jute.OpSetData, setData("/a", "y"))
+			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))
+		}, nil, Options{}},
+		{"a write nobody sent", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("z", set))
+		}, []Rule{X1}, Options{}},
+		{"a write applied twice", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+			again := set
+			again.Mzxid, again.Version = 4, 2
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("y", again))
+		}, []Rule{Twice}, Options{}},
+		{"a later write happened, an earlier one of the connection didn't", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0).create(0, 3, "/b", "x", 0)
+			s.ask(0, jute.OpSetData, setData("/a", "y"))
+			s.ask(0, jute.OpSetData, setData("/b", "z"))
+			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			b := jute.Stat{Czxid: 3, Mzxid: 5, Pzxid: 3, Version: 1}
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/b", false)), 9, jute.OK, dataReply("z", b))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))
+		}, []Rule{FIFO}, Options{}},
+		{"the event before the reply", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 2, jute.OK, dataReply("x", fresh))
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+			s.tell(1, 3, jute.EventNodeDataChanged, "/a")
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
+		}, nil, Options{}},
+		{"the event after the reply", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 2, jute.OK, dataReply("x", fresh))
+			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
+			s.tell(1, 3, jute.EventNodeDataChanged, "/a")
+		}, []Rule{X4}, Options{}},
+		{"an order against real time", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 7, "/a", "x", 0).create(1, 6, "/b", "x", 0)
+		}, []Rule{RealTime}, Options{}},
+		{"an ephemeral outlives its closed session", func(s *scribe) {
+			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", jute.ModeEphemeral)
+			s.answer(0, s.ask(0, jute.OpCloseSession, nil), 3, jute.OK, nil)
+			mine := fresh
+			mine.EphemeralOwner = 1
+			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("x", mine))
+		}, []Rule{X8}, Options{}},
+		{"a read that shows more than its zxid says", ahead, []Rule{X1}, Options{}},
+		{"a read that shows more than its zxid says, from Apache", ahead, nil, Options{ReadWindow: true}},
+		{"a stale read of what is not covered", func(s *scribe) {
+			s.session(0, 1).create(0, 2, "/other", "x", 0)
+			s.answer(0, s.ask(0, jute.OpGetData, getData("/other", false)), 2, jute.OK, dataReply("y", set))
+		}, nil, Options{Under: "/a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &scribe{}
+			c.write(s)
+			r := Check(&s.h, c.opt)
+			if !slices.Equal(r.Rules(), c.want) || r.Undecided > 0 {
+				t.Errorf("got %v, want %v", r.Rules(), c.want)
+				report(t, &s.h, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// hearWindow is how many events lost in a row, or not meant for the connection,
+// are still told apart from events made up.
+const hearWindow = 256
+
+// hear lays what each connection heard beside what it should have heard, in the
+// order of the wire.
+func (c *checker) hear() {
+	for _, i := range c.notes {
+		e := &c.h.Events[i]
+		k := c.conns[e.Conn]
+		c.now = e.Time
+		if e.Kind == KindNotification {
+			c.heard(k, e, i)
+		} else {
+			k.passReply(e, i)
+		}
+	}
+	var newest int64
+	for _, s := range c.order {
+		newest = max(newest, s.max)
+	}
+	for _, k := range c.conns {
+		if k != nil {
+			c.unheard(k, newest)
+		}
+	}
+}
+
+// deaf says whether it is unknown who watched n at zxid.
+func (n *node) deaf(zxid int64) bool {
+	for up := n; up != nil; up = up.parent {
+		if up.deafFrom != 0 && zxid >= up.deafFrom {
+			return true
+		}
+	}
+	return false
+}
+
+// passReply marks what should have come before the reply.
+func (k *conn) passReply(e *Event, i int32) {
+	k.maxHeard = max(k.maxHeard, e.Zxid)
+	j := k.nextExpected
+	for ; j < len(k.expected); j++ {
+		x := &k.expected[j]
+		if x.zxid > e.Zxid {
+			break
+		}
+		if !x.matched && x.overdue == 0 && (x.due == 0 || x.due == i) {
+			x.overdue = i
+		}
+	}
+	for k.nextExpected < j && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied || j-k.nextExpected > hearWindow) {
+		k.nextExpected++
+	}
+}
+
+// heard finds the expectation that a notification fulfils.
+func (c *checker) heard(k *conn, e *Event, i int32) {
+	var w jute.WatcherEvent
+	c.dec.Reset(e.Body)
+	w.Decode(&c.dec)
+	n := c.m.node(w.Path)
+	if n.opaque && !n.lost {
+		return
+	}
+	k.maxHeard = max(k.maxHeard, e.Zxid)
+	catchUp := e.Zxid <= 0
+	var misnumbered, mistyped, forbidden *expectation
+	var skipped int64 // zxid of the first required event passed over
+	for j := max(0, k.nextExpected-hearWindow); j < len(k.expected); j++ {
+		x := &k.expected[j]
+		if j > k.nextExpected+2*hearWindow && x.zxid > max(e.Zxid, k.expected[k.nextExpected].zxid) {
+			break
+		}
+		if x.matched {
+			continue
+		}
+		numbered := x.due == 0 && !c.opt.NotificationsUnnumbered
+		sameZxid := numbered && x.zxid == e.Zxid || !numbered && catchUp
+		switch {
+		case x.n == n && x.typ == w.Type && sameZxid && x.denied:
+			if forbidden == nil {
+				forbidden = x
+			}
+		case x.n == n && x.typ == w.Type && (sameZxid || x.loose && numbered && !catchUp):
+			c.matched(k, x, e, i, skipped)
+			return
+		case x.n == n && x.typ == w.Type && misnumbered == nil:
+			misnumbered = x
+		case x.n == n && sameZxid && mistyped == nil:
+			mistyped = x
+		}
+		if skipped == 0 && x.overdue == 0 && !x.denied && !x.loose && x.due == 0 {
+			skipped = x.zxid
+		}
+	}
+	if forbidden != nil {
+		forbidden.matched = true
+		if n.deaf(forbidden.zxid) || c.excuse(k, n, e.Zxid) {
+			return
+		}
+		c.violate(W7, fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", eventName(w.Type), w.Path, forbidden.zxid), int(i))
+		return
+	}
+	c.unexpected(k, e, i, n, w.Type, misnumbered, mistyped)
+}
+
+func (c *checker) matched(k *conn, x *expectation, e *Event, i int32, skipped int64) {
+	x.matched = true
+	what := fmt.Sprintf("%s of %s at zxid %#x", eventName(x.typ), x.n.path, x.zxid)
+	switch {
+	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxHeard):
+	case x.overdue != 0 && e.Zxid <= 0: // a numbered one is out of order by X4 already
+		c.violate(X4, what+" was told after a reply that shows it", int(i), int(x.overdue))
+	case skipped > 0 && x.zxid > skipped && e.Zxid <= 0 && !x.loose && x.due == 0 && !c.excuse(k, x.n, e.Zxid):
+		c.violate(W2, what+" was told before an earlier event", int(i))
+	}
+	for k.nextExpected < len(k.expected) && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied) {
+		k.nextExpected++
+	}
+}
+
+// unexpected names what is wrong with a notification nobody should have sent.
+func (c *checker) unexpected(k *conn, e *Event, i int32, n *node, typ jute.EventType, misnumbered, mistyped *expectation) {
+	at := e.Zxid
+	if at <= 0 {
+		at = 1<<63 - 1 // it may be of any zxid up to that of the next reply
+	}
+	if n.deaf(at) {
+		return
+	}
+	what := fmt.Sprintf("%s of %s at zxid %#x", eventName(typ), n.path, e.Zxid)
+	stays := modes(n.data, k)|modes(n.child, k) > modeStandard
+	for up := n.parent; up != nil && !stays; up = up.parent {
+		stays = modes(up.data, k)&modeRecursive != 0
+	}
+	for j := range k.expected {
+		stays = stays || k.expected[j].stays && k.expected[j].n == n
+	}
+	switch {
+	case e.Zxid <= 0 && c.catchingUp(k, n.path, typ), c.excuse(k, n, e.Zxid):
+	case misnumbered != nil && e.Zxid <= 0 && misnumbered.due == 0:
+		misnumbered.matched = true
+		c.violate(X3, fmt.Sprintf("%s carries no zxid; its change is %#x", what, misnumbered.zxid), int(i))
+	case misnumbered != nil && misnumbered.due != 0:
+		misnumbered.matched = true
+		c.violate(W5, what+" was caught up by setWatches and must not carry a zxid", int(i))
+	case misnumbered != nil && !stays:
+		misnumbered.matched = true
+		c.violate(X3, fmt.Sprintf("%s: the change that fired it has zxid %#x", what, misnumbered.zxid), int(i))
+	case mistyped != nil:
+		mistyped.matched = true
+		rule := W1
+		if mistyped.due != 0 {
+			rule = W5
+		} else if mistyped.stays {
+			rule = W6
+		}
+		c.violate(rule, fmt.Sprintf("%s: the event was %s", what, eventName(mistyped.typ)), int(i))
+	case e.Zxid <= 0 && !c.opt.NotificationsUnnumbered:
+		c.violate(W5, what+" carries no zxid and no setWatches accounts for it", int(i))
+	case stays:
+		c.violate(W6, what+" is one too many for a persistent watch", int(i))
+	default:
+		c.violate(W3, what+" was told, but no watch was armed for it", int(i))
+	}
+}
+
+// catchingUp says whether an event belongs to a setWatches whose reply the
+// connection didn't live to receive.
+func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
+	for _, i := range k.pending[k.head:] {
+		req := &c.h.Events[c.ops[i].req]
+		if req.op() != jute.OpSetWatches && req.op() != jute.OpSetWatches2 {
+			continue
+		}
+		var q jute.SetWatches
+		c.dec.Reset(req.Body)
+		q.Decode(&c.dec, req.op())
+		if typ == jute.EventNodeCreated && slices.Contains(q.Exist, path) ||
+			typ == jute.EventNodeDataChanged && slices.Contains(q.Data, path) ||
+			typ == jute.EventNodeChildrenChanged && slices.Contains(q.Child, path) ||
+			typ == jute.EventNodeDeleted && (slices.Contains(q.Data, path) || slices.Contains(q.Child, path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unheard reports what never came.
+func (c *checker) unheard(k *conn, newest int64) {
+	for j := range k.expected {
+		x := &k.expected[j]
+		if x.matched || x.denied || x.loose || x.n.opaque && !x.n.lost || x.n.deaf(x.zxid) || k.excused[x.n] {
+			continue
+		}
+		if x.overdue != 0 && !c.exact {
+			c.now = c.h.Events[x.overdue].Time
+			if c.inDoubt(x.n, x.zxid) || c.opt.NotificationsUnnumbered && c.guessing(x.zxid+1) {
+				continue // its ACL may be another, or the watch have fired before
+			}
+		}
+		what := fmt.Sprintf("connection %d was not told of %s of %s at zxid %#x", k.id, eventName(x.typ), x.n.path, x.zxid)
+		switch {
+		case x.overdue != 0 && x.due != 0:
+			c.violate(W5, what+" by its setWatches", int(x.overdue))
+		case x.overdue != 0 && x.stays:
+			c.violate(W6, what+", though a later reply shows it", int(x.overdue))
+		case x.overdue != 0:
+			c.violate(W1, what+", though a later reply shows it", int(x.overdue))
+		case c.opt.Quiesced && !k.closed && x.zxid <= newest:
+			c.violate(W4, what+", and the run ended at rest")
+		}
+	}
+}
+
+func eventName(t jute.EventType) string {
+	switch t {
+	case jute.EventNodeCreated:
+		return "NodeCreated"
+	case jute.EventNodeDeleted:
+		return "NodeDeleted"
+	case jute.EventNodeDataChanged:
+		return "NodeDataChanged"
+	case jute.EventNodeChildrenChanged:
+		return "NodeChildrenChanged"
+	}
+	return fmt.Sprintf("event type %d", t)
+}

@@ -1,0 +1,99 @@
+package check
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// The exit codes of Main.
+const (
+	exitOK       = 0
+	exitViolated = 1 // a promise was broken
+	exitUsage    = 2 // the arguments or a file make no sense
+)
+
+const usage = `usage: zooid check [flags] HISTORY...
+
+Checks what journalling clients recorded, and the servers' logs if they were
+dumped into the same files, against everything Zooid promises. Several files
+recorded at the same time on one host are checked as one history.
+
+`
+
+// Main is "zooid check": it reads the histories named in args, checks them and
+// prints the report. It returns the exit code: 0 if nothing is violated, 1 if
+// something is, 2 if it could not tell.
+func Main(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	apache := flags.String("apache", "", "the servers are Apache's of this `release`, such as 3.8.0: expect what it promises")
+	under := flags.String("under", "", "check only znodes at and below this `path`")
+	extended := flags.Bool("ttl", false, "the servers accept TTL znodes")
+	quiesced := flags.Bool("quiesced", false, "the run ended at rest: every event must have come")
+	slack := flags.Duration("expiry-slack", 0, "a session without client must end this long after its timeout; 0 doesn't check")
+	limit := flags.Int("max", 20, "print at most this many violations")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return exitOK
+		}
+		return exitUsage
+	}
+	if flags.NArg() == 0 {
+		flags.Usage()
+		return exitUsage
+	}
+	opt := Options{}
+	if *apache != "" {
+		opt = Apache(*apache)
+	}
+	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
+	h, err := readAll(flags.Args(), stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid check: %v\n", err)
+		return exitUsage
+	}
+	r := Check(h, opt)
+	r.Print(stdout, h)
+	if !r.OK() {
+		return exitViolated
+	}
+	return exitOK
+}
+
+// readAll reads and merges files. One that is cut short is checked as far as it
+// goes, since a client that was killed leaves one like that.
+func readAll(names []string, stderr io.Writer) (*History, error) {
+	var parts []*History
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		h, err := Read(f)
+		f.Close()
+		switch {
+		case errors.Is(err, ErrCutShort):
+			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), h.length())
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		parts = append(parts, h)
+	}
+	return Merge(parts...), nil
+}
+
+// length returns the time of the last event.
+func (h *History) length() time.Duration {
+	if len(h.Events) == 0 {
+		return 0
+	}
+	return time.Duration(h.Events[len(h.Events)-1].Time)
+}

@@ -1,0 +1,399 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// What clients alone can't tell is whether a write that was never answered
+// happened, and when a session without client ended. Each such thing is a
+// maybe. It enters the model only when something shows it: a zxid in a Stat or
+// a notification that no acknowledged write has (evidence), or a reply that
+// makes sense only with it (explain). Until then it has not happened; if
+// nothing ever shows it, it doesn't matter. So a history is never found wrong
+// for what its servers may have done, and what they can't have done is found
+// wrong as soon as no set of maybes fits.
+
+// A maybe is an unanswered write or a session's end that nobody acknowledged,
+// or the servers' removal of an empty container or TTL znode.
+type maybe struct {
+	o       *op // nil for a session's end and for a removal
+	s       *session
+	reaped  *node // the znode removed by the servers
+	prev    *maybe
+	after   int64 // its zxid is above this
+	before  int64 // and below this, if not 0
+	placed  bool
+	guessed bool // placed, but something else may have been meant
+	expires bool
+}
+
+// explainDepth and explainTries bound the search for a set of maybes that
+// explains one reply: more than three unseen writes between two replies that
+// concern the same znode don't happen in practice.
+const (
+	explainDepth = 3
+	explainTries = 300
+)
+
+// effortPerItem bounds all searching together, in steps per item of the
+// history: a history that is wrong all over must not take for ever. effortPerTry
+// is what one try counts for.
+const (
+	effortPerItem = 2000
+	effortPerTry  = 20
+)
+
+// freeSteps bounds the walk from a reply's zxid down to one that no
+// acknowledged write has.
+const freeSteps = 1 << 16
+
+// lookaheadItems bounds how far the sweep looks ahead to choose between two
+// maybes that fit equally well.
+const lookaheadItems = 4096
+
+// A placement is a maybe put into the model.
+type placement struct {
+	m      *maybe
+	zxid   int64
+	events []fired
+	loose  bool
+}
+
+// suppose lists every maybe of the history.
+func (c *checker) suppose() {
+	c.effort = effortPerItem * (len(c.items) + 1000)
+	lastOf := make([]*maybe, len(c.conns))
+	for i := range c.ops {
+		o := &c.ops[i]
+		req := &c.h.Events[o.req]
+		if o.rep >= 0 || !isWrite(req.op()) || o.conn.session == nil {
+			continue
+		}
+		b := &maybe{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}
+		lastOf[o.conn.id] = b
+		c.maybes = append(c.maybes, b)
+		for _, n := range c.touched(req, nil) {
+			n.maybes = append(n.maybes, b)
+		}
+		if req.op() == jute.OpCloseSession {
+			b.s.closes = append(b.s.closes, b)
+		}
+	}
+	c.unanswered = len(c.maybes)
+	for _, s := range c.order {
+		if s.endZxid == 0 {
+			s.end = &maybe{s: s, after: s.max, expires: true}
+			c.maybes = append(c.maybes, s.end)
+		}
+	}
+}
+
+// overtaken returns the zxid of the first write acknowledged on a later
+// connection of k's session: no write of k follows it.
+func (k *conn) overtaken() int64 {
+	for i := len(k.session.conns) - 1; i >= 0 && k.session.conns[i] != k; i-- {
+		if z := k.session.conns[i].firstWrite; z != 0 {
+			return z
+		}
+	}
+	return 0
+}
+
+// candidates lists the unplaced maybes that may have touched any of nodes
+// before zxid.
+func (c *checker) candidates(nodes []*node, zxid int64) []*maybe {
+	var list []*maybe
+	add := func(b *maybe) {
+		if b == nil || b.placed || b.after >= zxid {
+			return
+		}
+		for _, x := range list {
+			if x == b {
+				return
+			}
+		}
+		list = append(list, b)
+	}
+	end := func(b *maybe) {
+		if b == nil || c.premature || c.now >= b.s.alive+b.s.timeout {
+			add(b)
+		}
+	}
+	ends := func(n *node) {
+		s := n.now()
+		switch {
+		case s == nil || n.opaque:
+		case s.life == ephemeral:
+			if owner := c.sessions[s.owner]; owner != nil {
+				for _, b := range owner.closes {
+					add(b)
+				}
+				end(owner.end)
+			}
+		case s.life != persistent && s.numChildren == 0:
+			add(&maybe{reaped: n, after: s.czxid})
+		}
+	}
+	for _, n := range nodes {
+		for _, b := range n.maybes {
+			add(b)
+		}
+	}
+	first := len(list)
+	for _, n := range nodes {
+		ends(n)
+		for _, child := range n.children {
+			ends(child)
+		}
+	}
+	slices.SortStableFunc(list[first:], func(a, b *maybe) int { return cmp.Compare(a.deadline(), b.deadline()) })
+	return list
+}
+
+// deadline orders ends by likelihood: sessions tend to expire in the order of
+// their deadlines, and the servers reap rarely.
+func (b *maybe) deadline() int64 {
+	switch {
+	case b.reaped != nil:
+		return 1<<63 - 1
+	case b.expires:
+		return b.s.alive + b.s.timeout
+	}
+	return 0
+}
+
+// explain searches for maybes that, placed before zxid, make goal true. goal
+// leaves its own changes in the model when it returns true, and none when not.
+// The placed ones then stay; event is the reply that showed them.
+func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool) bool {
+	c.now = c.h.Events[event].Time
+	list := c.candidates(nodes, zxid)
+	if len(list) == 0 {
+		return false
+	}
+	c.placing = c.placing[:0]
+	found := false
+	for _, picky := range [...]bool{true, false} {
+		tries := explainTries
+		found = found || c.search(zxid, list, explainDepth, &tries, func() bool {
+			keep := len(c.m.trail)
+			if !goal() {
+				return false
+			}
+			if picky {
+				events := append([]fired(nil), c.m.events...)
+				if c.lookahead(c.pos+1) < 0 {
+					c.m.undo(keep)
+					return false
+				}
+				c.m.events = append(c.m.events[:0], events...)
+			}
+			return true
+		})
+	}
+	if !found {
+		return false
+	}
+	own := append([]fired(nil), c.m.events...) // of goal itself
+	c.commit(event)
+	c.m.events = append(c.m.events[:0], own...)
+	return true
+}
+
+func (c *checker) search(zxid int64, list []*maybe, depth int, tries *int, goal func() bool) bool {
+	for _, b := range list {
+		if *tries--; *tries < 0 || c.effort <= 0 {
+			return false
+		}
+		c.effort -= effortPerTry
+		keep, placed := len(c.m.trail), len(c.placing)
+		if b.placed || !c.put(b, zxid, false) {
+			continue
+		}
+		if goal() || depth > 1 && c.search(zxid, list, depth-1, tries, goal) {
+			return true
+		}
+		c.take(keep, placed)
+	}
+	return false
+}
+
+// put applies b, exactly at zxid or at the latest free zxid up to it. What its
+// connection sent earlier must have happened too; that is applied first where
+// its effect is certain, and otherwise left a maybe. put says whether b fits and
+// changes anything; if not, nothing has changed.
+func (c *checker) put(b *maybe, zxid int64, exactly bool) bool {
+	keep, placed := len(c.m.trail), len(c.placing)
+	at := zxid
+	if !exactly {
+		if b.before != 0 {
+			zxid = min(zxid, b.before-1)
+		}
+		at = c.latestFree(zxid, b.after)
+	}
+	if at <= b.after || b.before != 0 && at >= b.before || b.s != nil && b.s.endZxid != 0 && at > b.s.endZxid {
+		return false
+	}
+	for _, x := range c.certain(b, at) {
+		if z := c.latestFree(at-1, x.after); z != 0 {
+			c.putOne(x, z, true)
+		}
+	}
+	if !c.putOne(b, at, !exactly) || c.unheardOf(&c.placing[len(c.placing)-1]) {
+		c.take(keep, placed)
+		return false
+	}
+	return true
+}
+
+// unheardOf says whether a placement would have been told to a connection that
+// lived on and heard nothing of its zxid.
+func (c *checker) unheardOf(p *placement) bool {
+	if c.opt.NotificationsUnnumbered {
+		return false
+	}
+	for i := range p.events {
+		f := &p.events[i]
+		if _, heard := c.proofs[evidenceKey{p.zxid, f.n, provesEvent, f.typ}]; heard || f.n.lost {
+			continue
+		}
+		list := f.n.data
+		if f.table != tableData {
+			list = f.n.child
+		}
+		for _, w := range list {
+			if !w.conn.gone && w.conn.maxReply >= p.zxid && w.mode&(modeStandard|modePersistent) != 0 && (c.opt.EventsUnfiltered || permits(f.acl, jute.PermRead, w.conn.ids)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// certain lists what b's connection sent before b, is not placed, and must have
+// changed something that can't have been changed back: nothing else touched its
+// znodes since it was sent.
+func (c *checker) certain(b *maybe, zxid int64) []*maybe {
+	var list []*maybe
+	for x := b.prev; x != nil; x = x.prev {
+		if x.placed || x.before != 0 {
+			break // this and all before it were dealt with
+		}
+		alone := true
+		for _, n := range c.touched(&c.h.Events[x.o.req], nil) {
+			last := len(n.versions) - 1
+			alone = alone && (last < 0 || n.versions[last].zxid <= x.after)
+			for _, y := range n.maybes {
+				alone = alone && (y == x || y == b || y.placed || y.after >= zxid)
+			}
+			if s := n.now(); s != nil && s.life == ephemeral {
+				alone = false // its session may have ended
+			}
+		}
+		if alone {
+			list = append([]*maybe{x}, list...)
+		}
+	}
+	return list
+}
+
+// putOne applies one maybe and says whether it changed anything.
+func (c *checker) putOne(b *maybe, zxid int64, loose bool) bool {
+	before := len(c.m.trail)
+	c.m.events = c.m.events[:0]
+	switch {
+	case b.o != nil:
+		req := &c.h.Events[b.o.req]
+		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: b.o.conn.ids[:b.o.ids], op: req.op(), body: req.Body}
+		c.m.apply(&r, &c.dec)
+	case b.reaped != nil:
+		if s := b.reaped.now(); s != nil && s.life != ephemeral && s.numChildren == 0 {
+			c.m.drop(b.reaped, zxid, false)
+		}
+	default:
+		c.m.endSession(b.s.id, zxid)
+	}
+	b.placed = true
+	c.placing = append(c.placing, placement{b, zxid, append([]fired(nil), c.m.events...), loose})
+	return len(c.m.trail) > before
+}
+
+// take undoes placements beyond the first placed.
+func (c *checker) take(keep, placed int) {
+	c.m.undo(keep)
+	for _, p := range c.placing[placed:] {
+		p.m.placed = false
+	}
+	c.placing = c.placing[:placed]
+}
+
+// commit makes the placements final; event is what showed them.
+func (c *checker) commit(event int) {
+	for _, p := range c.placing {
+		c.taken.add(p.zxid)
+		c.rep.Placed++
+		if p.m.o != nil {
+			c.unanswered--
+			for x := p.m.prev; x != nil && !x.placed && (x.before == 0 || x.before > p.zxid); x = x.prev {
+				x.before = p.zxid
+			}
+		}
+		p.m.guessed = p.loose
+		if p.loose && p.m.reaped != nil {
+			p.m.reaped.reapGuessed = true
+		}
+		c.m.events = append(c.m.events[:0], p.events...)
+		c.fire(p.zxid, p.loose)
+		if s := p.m.s; p.m.o == nil && s != nil || p.m.o != nil && c.h.Events[p.m.o.req].op() == jute.OpCloseSession {
+			c.sessionEnded(p.m, s, p.zxid, event)
+		}
+	}
+	c.placing = c.placing[:0]
+}
+
+func (c *checker) sessionEnded(b *maybe, s *session, zxid int64, event int) {
+	s.endZxid = zxid
+	if s.endEvent < 0 {
+		s.endEvent = event
+	}
+	if !b.expires || s.closing {
+		return
+	}
+	if age := c.h.Events[event].Time - s.alive; age < s.timeout {
+		c.violate(S3, fmt.Sprintf("session %#x was seen to have expired %.3f s after its client was last answered; its timeout is %.3f s",
+			s.id, float64(age)/1e9, float64(s.timeout)/1e9), event)
+	}
+}
+
+// latestFree returns the highest zxid in (after, zxid] that nothing known has,
+// 0 if there is none.
+func (c *checker) latestFree(zxid, after int64) int64 {
+	for range freeSteps {
+		switch {
+		case zxid <= after || zxid <= 0:
+			return 0
+		case zxid&0xffffffff == 0: // an epoch has no change 0: go on above the last known of the one before
+			i := sort.Search(len(c.items), func(i int) bool { return c.items[i].zxid() >= zxid })
+			if i == 0 {
+				return 0
+			}
+			zxid = c.items[i-1].zxid() + 1
+		}
+		if !c.taken.has(zxid) && !c.reserved.has(zxid) {
+			free := true
+			for i := range c.placing {
+				free = free && c.placing[i].zxid != zxid
+			}
+			if free {
+				return zxid
+			}
+		}
+		zxid--
+	}
+	return 0
+}

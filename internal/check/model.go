@@ -1,0 +1,267 @@
+package check
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The model is deliberately naive: a map from path to node, per node the list
+// of its states by zxid. It shares no code with the server's tree, so that one
+// misunderstanding has to be had twice to go unnoticed.
+
+// lifetime says who may remove a znode besides a client.
+type lifetime uint8
+
+const (
+	persistent lifetime = iota
+	ephemeral           // its session's end
+	container           // the servers, once it is empty again
+	withTTL             // the servers, once it is empty and old
+)
+
+// A stamp is the server time of one change. It is unknown until a Stat that
+// mentions the change is seen, and must be the same in every other.
+type stamp struct {
+	zxid  int64
+	ms    int64
+	known bool
+	multi bool // the change was a multi
+	seen  bool // some reply has shown its effect
+}
+
+// A state is a znode between two changes; immutable.
+type state struct {
+	czxid, mzxid, pzxid int64
+	ctime, mtime        *stamp
+	version, aversion   int32
+	creations           int32 // of children: the stored cversion, next sequence number
+	numChildren         int32
+	owner               int64 // session, for an ephemeral
+	life                lifetime
+	data                []byte
+	acl                 []jute.ACL
+}
+
+// A version is the state a znode took at a zxid; a nil state is absence.
+type version struct {
+	zxid int64
+	*state
+	ended bool // it went with its session
+}
+
+// A node is everything ever known of one path, existing or not.
+type node struct {
+	path        string
+	parent      *node // nil for "/" and for what isn't a path
+	versions    []version
+	children    []*node // that exist now
+	kids        []*node // ever named
+	slot        int     // index in parent.children while it exists
+	ownSlot     int     // index in the session's ephemerals
+	look        int64   // set by lookahead
+	verified    int64   // zxid of the last read that agreed on the Stat
+	mark        int64   // set by readers that compare sets
+	opaque      bool    // not checked: the history doesn't cover it
+	lost        bool    // opaque because an unanswered write left it undecided
+	reapGuessed bool    // the servers' removal of it is a guess
+	deafFrom    int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
+	seenAlive   int32   // index of the last request that found it
+
+	data, child []watcher // the two watch tables, of all connections
+
+	maybes []*maybe // unanswered writes that may have touched it
+}
+
+// now returns the latest state, nil if the znode doesn't exist.
+func (n *node) now() *state {
+	if len(n.versions) == 0 {
+		return nil
+	}
+	return n.versions[len(n.versions)-1].state
+}
+
+// at returns the state as of zxid.
+func (n *node) at(zxid int64) *state {
+	i := sort.Search(len(n.versions), func(i int) bool { return n.versions[i].zxid > zxid })
+	if i == 0 {
+		return nil
+	}
+	return n.versions[i-1].state
+}
+
+// A change is what undo needs to take one version back.
+type change struct {
+	n *node
+}
+
+// A fired event is what a change told the watch tables.
+type fired struct {
+	typ   jute.EventType
+	table uint8 // tableData, tableChild or tableChildAfterData
+	n     *node
+	acl   []jute.ACL // decides who may hear of it
+}
+
+type model struct {
+	opt        *Options
+	nodes      map[string]*node
+	ephemerals map[int64][]*node // by session
+	trail      []change          // since it was last cleared
+	events     []fired           // of the change being applied
+	mark       int64
+	lag        map[*node]int // setACLs that the next write's permission checks overlook
+	recursive  int           // recursive watches registered, alive or not
+	states     []state       // room for the next ones: they live as long as the model
+}
+
+func newModel(opt *Options) *model {
+	m := &model{opt: opt, nodes: map[string]*node{}, ephemerals: map[int64][]*node{}}
+	zero := &stamp{known: true}
+	for _, p := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
+		n := m.node(p)
+		acl := jute.WorldACL(jute.PermAll)
+		n.versions = []version{{state: &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl}}}
+		if n.parent != nil {
+			m.link(n)
+			up := *n.parent.now()
+			up.numChildren++
+			n.parent.versions[0].state = &up
+		}
+	}
+	return m
+}
+
+// node interns a path.
+func (m *model) node(path string) *node {
+	if n := m.nodes[path]; n != nil {
+		return n
+	}
+	n := &node{path: path, opaque: m.opt.opaque(path)}
+	m.nodes[path] = n
+	if p := parentPath(path); p != "" && path != "/" {
+		n.parent = m.node(p)
+		n.parent.kids = append(n.parent.kids, n)
+	}
+	return n
+}
+
+// parentPath returns the path above, "/" for "/a" and "" for what has no slash.
+func parentPath(path string) string {
+	switch i := strings.LastIndexByte(path, '/'); {
+	case i < 0:
+		return ""
+	case i == 0:
+		return "/"
+	default:
+		return path[:i]
+	}
+}
+
+func (m *model) link(n *node) {
+	n.slot = len(n.parent.children)
+	n.parent.children = append(n.parent.children, n)
+}
+
+func (m *model) unlink(n *node) {
+	siblings := n.parent.children
+	last := siblings[len(siblings)-1]
+	siblings[n.slot], last.slot = last, n.slot
+	n.parent.children = siblings[:len(siblings)-1]
+}
+
+func (m *model) own(n *node, session int64) {
+	n.ownSlot = len(m.ephemerals[session])
+	m.ephemerals[session] = append(m.ephemerals[session], n)
+}
+
+func (m *model) disown(n *node, session int64) {
+	owned := m.ephemerals[session]
+	last := owned[len(owned)-1]
+	owned[n.ownSlot], last.ownSlot = last, n.ownSlot
+	if owned = owned[:len(owned)-1]; len(owned) == 0 {
+		delete(m.ephemerals, session)
+		return
+	}
+	m.ephemerals[session] = owned
+}
+
+// newState returns a copy of s that lives as long as the model.
+func (m *model) newState(s *state) *state {
+	if len(m.states) == 0 {
+		m.states = make([]state, 256)
+	}
+	n := &m.states[0]
+	m.states = m.states[1:]
+	*n = *s
+	return n
+}
+
+// set gives n a new state as of zxid; nil removes it. Parents are the caller's.
+func (m *model) set(n *node, zxid int64, s *state, ended bool) {
+	old := n.now()
+	n.versions = append(n.versions, version{zxid, s, ended})
+	m.trail = append(m.trail, change{n: n})
+	m.turn(n, old, s)
+}
+
+// turn keeps the sets of children and ephemerals in step with a state change.
+func (m *model) turn(n *node, from, to *state) {
+	if from != nil && to == nil {
+		m.unlink(n)
+	}
+	if from == nil && to != nil {
+		m.link(n)
+	}
+	if from != nil && from.life == ephemeral && (to == nil || to.life != ephemeral) {
+		m.disown(n, from.owner)
+	}
+	if to != nil && to.life == ephemeral && (from == nil || from.life != ephemeral) {
+		m.own(n, to.owner)
+	}
+}
+
+// undo takes back every change recorded in the trail beyond its first keep.
+func (m *model) undo(keep int) {
+	for i := len(m.trail) - 1; i >= keep; i-- {
+		n := m.trail[i].n
+		from := n.now()
+		n.versions = n.versions[:len(n.versions)-1]
+		m.turn(n, from, n.now())
+	}
+	m.trail = m.trail[:keep]
+	m.events = m.events[:0]
+}
+
+// aclOf returns the ACL by which a write to n is judged.
+func (m *model) aclOf(n *node, s *state) []jute.ACL {
+	back := m.lag[n]
+	for i := len(n.versions) - 2; back > 0 && i >= 0 && n.versions[i].state != nil; i-- {
+		if v := n.versions[i].state; v.aversion != s.aversion {
+			s = v
+			back--
+		}
+	}
+	return s.acl
+}
+
+// stat returns what clients see of s; times that aren't known are 0.
+func (s *state) stat() jute.Stat {
+	return jute.Stat{
+		Czxid: s.czxid, Mzxid: s.mzxid, Ctime: s.ctime.ms, Mtime: s.mtime.ms,
+		Version: s.version, Cversion: 2*s.creations - s.numChildren, Aversion: s.aversion,
+		EphemeralOwner: s.owner, DataLength: int32(len(s.data)), NumChildren: s.numChildren, Pzxid: s.pzxid,
+	}
+}
+
+// descendants counts what exists below n.
+func descendants(n *node) int32 {
+	total := int32(len(n.children))
+	for _, c := range n.children {
+		if len(c.children) > 0 {
+			total += descendants(c)
+		}
+	}
+	return total
+}

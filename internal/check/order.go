@@ -1,0 +1,89 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// An item is one step of the sweep: an answered request, or in exact mode also
+// an entry of the servers' log.
+type item struct {
+	key uint64 // zxid<<1, plus 1 for a read: a write comes before the reads of its zxid
+	ref int32  // index of the op; ^index of the entry
+}
+
+func (it item) zxid() int64 { return int64(it.key >> 1) }
+
+func writeKey(zxid int64) uint64 { return uint64(zxid) << 1 }
+func readKey(zxid int64) uint64  { return uint64(zxid)<<1 | 1 }
+
+// sortItems sorts by key, keeping the order of equal ones: a radix sort that
+// passes only over the bytes in which keys differ.
+func sortItems(items []item) []item {
+	var differ uint64
+	for i := range items {
+		differ |= items[i].key ^ items[0].key
+	}
+	out := make([]item, len(items))
+	for shift := 0; shift < 64; shift += 8 {
+		if differ>>shift&0xff == 0 {
+			continue
+		}
+		var start [257]int
+		for i := range items {
+			start[items[i].key>>shift&0xff+1]++
+		}
+		for b := 1; b < 256; b++ {
+			start[b] += start[b-1]
+		}
+		for _, it := range items {
+			b := it.key >> shift & 0xff
+			out[start[b]] = it
+			start[b]++
+		}
+		items, out = out, items
+	}
+	return items
+}
+
+// place decides where each answered request stands in the order of zxids.
+func (c *checker) place() []item {
+	items := make([]item, 0, len(c.ops))
+	for i := range c.ops {
+		o := &c.ops[i]
+		if o.rep < 0 {
+			continue
+		}
+		req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+		switch {
+		case rep.Zxid <= 0 || o.conn.session == nil:
+		case !isWrite(req.op()):
+			items = append(items, item{readKey(rep.Zxid), int32(i)})
+		case c.exact || unordered(rep.code()):
+		default:
+			z := c.ownZxid(o, req, rep)
+			if !c.taken.add(z) {
+				c.violate(X5, fmt.Sprintf("two writes have zxid %#x", z), int(o.rep))
+			}
+			items = append(items, item{writeKey(z), int32(i)})
+		}
+	}
+	return items
+}
+
+// ownZxid returns the zxid of an acknowledged write: its header's, unless its
+// Stat knows better.
+func (c *checker) ownZxid(o *op, req, rep *Event) int64 {
+	if rep.code() != jute.OK || req.op() == jute.OpSetACL {
+		return rep.Zxid
+	}
+	g, ok := lastStat(req.op(), rep.Body)
+	if !ok || g.Mzxid == rep.Zxid || g.Mzxid <= 0 {
+		return rep.Zxid
+	}
+	if !c.opt.ReadWindow {
+		c.violate(X2, fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", req.op(), rep.Zxid, g.Mzxid), int(o.rep), int(o.req))
+	}
+	return g.Mzxid
+}

@@ -1,0 +1,238 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// With the servers' logs at hand nothing is a maybe: the longest log is the
+// order of changes, the others must agree with it, and each request of a client
+// is in it or isn't.
+
+type requestKey struct {
+	session int64
+	xid     int32
+}
+
+// agree checks the logs against each other and against the clients, and adds
+// the entries that took a zxid to the items.
+func (c *checker) agree(items []item) []item {
+	longest := &c.h.Servers[0]
+	for i := range c.h.Servers {
+		if l := &c.h.Servers[i]; lastZxid(l) > lastZxid(longest) {
+			longest = l
+		}
+	}
+	for i := range c.h.Servers {
+		if l := &c.h.Servers[i]; l != longest {
+			c.compareLogs(longest, l)
+		}
+	}
+	c.log = longest.Entries
+	c.byRequest = make(map[requestKey]int32, len(c.ops))
+	for i := range c.ops {
+		o := &c.ops[i]
+		if req := &c.h.Events[o.req]; o.conn.session != nil && isWrite(req.op()) {
+			c.byRequest[requestKey{o.conn.session.id, req.Xid}] = int32(i)
+		}
+	}
+	c.entryOf = make(map[int32]int32, len(c.log))
+	var last int64
+	for i := range c.log {
+		e := &c.log[i]
+		if !e.Applied || e.Zxid == 0 {
+			continue
+		}
+		if e.Zxid <= last {
+			c.violate(X5, fmt.Sprintf("the log of server %d has zxid %#x after %#x", longest.Server, e.Zxid, last))
+		}
+		last = e.Zxid
+		c.taken.add(e.Zxid)
+		c.attribute(e, int32(i))
+		items = append(items, item{writeKey(e.Zxid), ^int32(i)})
+	}
+	c.unlogged()
+	c.holes()
+	return items
+}
+
+func lastZxid(l *ServerLog) int64 {
+	var z int64
+	for i := range l.Entries {
+		z = max(z, l.Entries[i].Zxid)
+	}
+	return z
+}
+
+// compareLogs checks that where two logs overlap they are equal.
+func (c *checker) compareLogs(a, b *ServerLog) {
+	j := 0
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if e.Zxid == 0 {
+			continue
+		}
+		for j < len(a.Entries) && a.Entries[j].Zxid < e.Zxid {
+			if z := a.Entries[j].Zxid; z != 0 && i > 0 && z > b.Entries[0].Zxid {
+				c.violate(Agreement, fmt.Sprintf("server %d has no zxid %#x, server %d has", b.Server, z, a.Server))
+			}
+			j++
+		}
+		if j == len(a.Entries) || a.Entries[j].Zxid > e.Zxid {
+			if j > 0 {
+				c.violate(Agreement, fmt.Sprintf("server %d has zxid %#x, server %d has not", b.Server, e.Zxid, a.Server))
+			}
+			continue
+		}
+		x := &a.Entries[j]
+		j++
+		switch {
+		case x.Session != e.Session || x.Cnx != e.Cnx || x.Seq != e.Seq || x.Xid != e.Xid || x.Op != e.Op || x.Time != e.Time || string(x.Body) != string(e.Body):
+			c.violate(Agreement, fmt.Sprintf("servers %d and %d hold different requests at zxid %#x", a.Server, b.Server, e.Zxid))
+		case x.Digest != e.Digest || x.Err != e.Err:
+			c.violate(Agreement, fmt.Sprintf("servers %d and %d hold the same request at zxid %#x and made different states of it", a.Server, b.Server, e.Zxid))
+		}
+	}
+}
+
+// attribute finds the author of an entry.
+func (c *checker) attribute(e *Entry, i int32) {
+	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || c.sessions[e.Session] == nil {
+		return // the servers' own, or a session whose client kept no journal
+	}
+	o, ok := c.byRequest[requestKey{e.Session, e.Xid}]
+	if !ok {
+		c.violate(Origin, fmt.Sprintf("the log has a %s of session %#x with xid %d at zxid %#x, which its client never sent", e.Op, e.Session, e.Xid, e.Zxid))
+		return
+	}
+	if first, again := c.entryOf[o]; again {
+		c.violate(Twice, fmt.Sprintf("the %s of session %#x with xid %d is in the log at zxid %#x and again at %#x", e.Op, e.Session, e.Xid, c.log[first].Zxid, e.Zxid), int(c.ops[o].req))
+		return
+	}
+	c.entryOf[o] = i
+	req := &c.h.Events[c.ops[o].req]
+	if req.op() != e.Op || string(req.Body) != string(e.Body) {
+		c.violate(Origin, fmt.Sprintf("the log's %s at zxid %#x is not what its client sent", e.Op, e.Zxid), int(c.ops[o].req))
+	}
+}
+
+// unlogged checks that each acknowledged write is in the log, under its zxid.
+func (c *checker) unlogged() {
+	for i := range c.ops {
+		o := &c.ops[i]
+		if o.rep < 0 || o.conn.session == nil {
+			continue
+		}
+		req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+		if !isWrite(req.op()) || unordered(rep.code()) || rep.Zxid <= 0 {
+			continue
+		}
+		at, ok := c.entryOf[int32(i)]
+		switch {
+		case !ok:
+			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", req.op(), rep.Zxid), int(o.rep), int(o.req))
+		case c.log[at].Zxid != rep.Zxid:
+			c.violate(X2, fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", req.op(), rep.Zxid, c.log[at].Zxid), int(o.rep), int(o.req))
+		}
+	}
+}
+
+// holes checks that the writes of each connection are in the log as a prefix,
+// in the order they were sent, and that no session writes over an old
+// connection.
+func (c *checker) holes() {
+	type lost struct{ op, entry int32 }
+	missing := make([]*lost, len(c.conns))
+	newest := make([]int64, len(c.conns))
+	for i := range c.ops {
+		o := &c.ops[i]
+		req := &c.h.Events[o.req]
+		if !isWrite(req.op()) || o.conn.session == nil || o.rep >= 0 && unordered(c.h.Events[o.rep].code()) {
+			continue
+		}
+		at, ok := c.entryOf[int32(i)]
+		switch gap := missing[o.conn.id]; {
+		case !ok && gap == nil:
+			missing[o.conn.id] = &lost{op: int32(i)}
+		case ok && gap != nil:
+			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", req.op(), req.Xid), int(o.req), int(c.ops[gap.op].req))
+		case ok && c.log[at].Zxid < newest[o.conn.id]:
+			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", req.op(), req.Xid, c.log[at].Zxid), int(o.req))
+		}
+		if ok {
+			newest[o.conn.id] = max(newest[o.conn.id], c.log[at].Zxid)
+		}
+	}
+	c.moves()
+}
+
+// moves checks that no session's entry comes from a connection it had left.
+func (c *checker) moves() {
+	left := map[int64]map[int64]bool{}
+	owner := map[int64]int64{}
+	for i := range c.log {
+		e := &c.log[i]
+		if !e.Applied || e.Session == 0 || e.Cnx == 0 {
+			continue
+		}
+		if left[e.Session][e.Cnx] {
+			c.violate(S6, fmt.Sprintf("session %#x wrote at zxid %#x over connection %#x, which it had left", e.Session, e.Zxid, e.Cnx))
+		}
+		if old := owner[e.Session]; old != 0 && old != e.Cnx {
+			if left[e.Session] == nil {
+				left[e.Session] = map[int64]bool{}
+			}
+			left[e.Session][old] = true
+		}
+		owner[e.Session] = e.Cnx
+	}
+}
+
+// entry applies an entry of the log and compares its outcome with the server's
+// and, if it was answered, with the reply.
+func (c *checker) entry(e *Entry) {
+	t := c.stamp(e.Zxid)
+	t.ms, t.known = e.Time, true
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body}
+	s := c.sessions[e.Session]
+	if s != nil && s.endZxid != 0 && e.Zxid > s.endZxid {
+		c.violate(S2, fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid, s.endZxid))
+	}
+	var o *op
+	if i, ok := c.byRequest[requestKey{e.Session, e.Xid}]; ok && e.Cnx != 0 && e.Op != jute.OpCreateSession {
+		o = &c.ops[i]
+		r.ids = o.conn.ids[:o.ids]
+	}
+	out := c.m.apply(&r, &c.dec)
+	c.rep.Writes++
+	switch {
+	case out.shaky:
+	case o != nil && o.rep >= 0 && c.h.Events[o.rep].Zxid == e.Zxid:
+		if bad := c.result(o, &out); bad.found() {
+			c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
+		}
+	case (o != nil || e.Session == 0) && e.Err != out.err:
+		c.violate(Result, fmt.Sprintf("the servers' result of the %s at zxid %#x is %s, the model's %s", e.Op, e.Zxid, e.Err, out.err))
+	}
+	c.fire(e.Zxid, false)
+	if e.Op == jute.OpCloseSession && s != nil {
+		c.entryEnds(e, s)
+	}
+}
+
+// entryEnds checks a session's end as the log has it.
+func (c *checker) entryEnds(e *Entry, s *session) {
+	s.endZxid = e.Zxid
+	if e.Cnx != 0 {
+		return
+	}
+	if term := jute.NewDecoder(e.Body).Long(); len(e.Body) == 8 && term != e.Term {
+		c.violate(S5, fmt.Sprintf("the expiry of session %#x was decided in term %d and took effect in term %d", s.id, term, e.Term))
+	}
+	at := e.Time*1e6 - c.h.WallStart
+	if e.Time != 0 && c.h.WallStart != 0 && at+1e6 < s.alive+s.timeout {
+		c.violate(S3, fmt.Sprintf("session %#x was expired %.3f s after its client was last answered; its timeout is %.3f s",
+			s.id, float64(at-s.alive)/1e9, float64(s.timeout)/1e9))
+	}
+}

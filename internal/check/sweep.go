@@ -1,0 +1,481 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The second pass sweeps over the order of zxids once: it applies each write to
+// the model and compares its result, and compares each read with the state it
+// claims to show.
+func (c *checker) sweep(items []item) {
+	for i := range items {
+		c.pos = i
+		it := items[i]
+		c.evidenceUpTo(it.zxid())
+		if len(c.deferred) > 0 {
+			c.retryDeferred(it.zxid())
+		}
+		c.m.trail = c.m.trail[:0]
+		switch {
+		case it.ref < 0:
+			c.entry(&c.log[^it.ref])
+		case it.key&1 == 0:
+			c.write(&c.ops[it.ref], it.zxid())
+		default:
+			c.answer(&c.ops[it.ref])
+		}
+	}
+	c.pos = len(items)
+	c.evidenceUpTo(1<<63 - 1)
+	c.retryDeferred(1<<63 - 1)
+	c.clockOrder()
+}
+
+func (c *checker) stamp(zxid int64) *stamp {
+	if len(c.freshStamps) == 0 {
+		c.freshStamps = make([]stamp, 256)
+	}
+	t := &c.freshStamps[0]
+	c.freshStamps = c.freshStamps[1:]
+	t.zxid = zxid
+	c.stamps = append(c.stamps, t)
+	return t
+}
+
+// write applies an acknowledged write and compares its reply.
+func (c *checker) write(o *op, zxid int64) {
+	c.rep.Writes++
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	s := o.conn.session
+	if s.endZxid != 0 && zxid > s.endZxid {
+		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
+	}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body}
+	var out outcome
+	attempt := func() mismatch {
+		out = c.m.apply(&r, &c.dec)
+		return c.result(o, &out)
+	}
+	bad := attempt()
+	if out.shaky && rep.code() == jute.OK && out.err == jute.OK && c.renamed(o, &r, &out) {
+		attempt()
+	}
+	if bad.found() && !out.shaky && c.opt.ACLLags {
+		bad = c.overlookSetACL(&r, bad, &out, attempt)
+	}
+	if bad.found() && !out.shaky {
+		bad = c.explainWrite(o, bad, &out, attempt)
+	}
+	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(req, &out), zxid) {
+		if rep.code() != jute.OK {
+			c.m.undo(0)
+		}
+		return
+	}
+	if bad.found() && !out.shaky {
+		c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
+		if rep.code() != jute.OK {
+			c.m.undo(0) // the servers say it did nothing; go on from there
+		}
+	}
+	c.fire(zxid, false)
+	if req.op() == jute.OpCloseSession {
+		s.endZxid = zxid
+	}
+}
+
+// lagsMax bounds how many setACLs of one znode may be overlooked.
+const lagsMax = 4
+
+// overlookSetACL tries to make sense of a result by older ACLs of the znodes
+// touched: of one of them, then of all.
+func (c *checker) overlookSetACL(r *request, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
+	nodes := c.touched(&Event{Num: int32(r.op), Body: r.body}, out)
+	defer func() { c.m.lag = nil }()
+	try := func(lag map[*node]int) bool {
+		c.m.undo(0)
+		c.m.lag = lag
+		b := attempt()
+		return !b.found()
+	}
+	all := map[*node]int{}
+	for back := 1; back <= lagsMax; back++ {
+		for _, n := range nodes {
+			if s := n.now(); s == nil || s.aversion < int32(back) {
+				continue
+			}
+			if all[n] = back; try(map[*node]int{n: back}) {
+				return mismatch{}
+			}
+		}
+		if len(all) > 1 && try(all) {
+			return mismatch{}
+		}
+	}
+	c.m.undo(0)
+	c.m.lag = nil
+	attempt()
+	return bad
+}
+
+// renamed says whether a create below a znode that is not checked got another
+// sequence number than the model's; then the model does as the servers did.
+func (c *checker) renamed(o *op, r *request, out *outcome) bool {
+	switch r.op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+	default:
+		return false
+	}
+	c.dec.Reset(c.h.Events[o.rep].Body)
+	if path := c.dec.String(); path != out.n.path && parentPath(path) == parentPath(out.n.path) {
+		r.name = path
+		c.m.undo(0)
+		return true
+	}
+	return false
+}
+
+// explainWrite looks for unanswered writes that make sense of a result.
+func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
+	c.m.undo(0)
+	zxid := c.h.Events[o.rep].Zxid
+	c.now = c.h.Events[o.rep].Time
+	if len(c.maybes) > 0 && c.explain(zxid, int(o.rep), c.touched(&c.h.Events[o.req], out), func() bool {
+		keep := len(c.m.trail)
+		if b := attempt(); b.found() {
+			c.m.undo(keep)
+			return false
+		}
+		return true
+	}) {
+		return mismatch{}
+	}
+	return attempt()
+}
+
+// touched lists the nodes whose state decides a write's result.
+func (c *checker) touched(req *Event, out *outcome) []*node {
+	var nodes []*node
+	add := func(path string) {
+		n := c.m.node(path)
+		nodes = append(nodes, n)
+		if n.parent != nil {
+			nodes = append(nodes, n.parent)
+		}
+	}
+	c.dec.Reset(req.Body)
+	switch req.op() {
+	case jute.OpCloseSession, jute.OpCreateSession:
+	case jute.OpMulti, jute.OpMultiRead:
+		ops, _ := jute.DecodeMulti(&c.dec)
+		for i := range ops {
+			add(ops[i].Path)
+		}
+	default:
+		add(c.dec.String())
+	}
+	if out != nil && out.n != nil {
+		nodes = append(nodes, out.n)
+	}
+	return nodes
+}
+
+// result compares a write's reply with what the model made of it.
+func (c *checker) result(o *op, out *outcome) mismatch {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	if rep.code() != out.err {
+		return mismatch{Result, "the code of a " + req.op().String(), out.n, rep.code(), out.err}
+	}
+	if rep.code() != jute.OK || out.shaky {
+		return mismatch{}
+	}
+	d := &c.dec
+	d.Reset(rep.Body)
+	switch req.op() {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		if path := d.String(); path != out.n.path {
+			return wrongName(out.n, path)
+		}
+		if req.op() == jute.OpCreate {
+			return mismatch{}
+		}
+		return c.resultStat(out, d)
+	case jute.OpSetData, jute.OpSetACL:
+		return c.resultStat(out, d)
+	case jute.OpMulti:
+		return c.resultMulti(out, d)
+	}
+	return mismatch{}
+}
+
+func (c *checker) resultStat(out *outcome, d *jute.Decoder) mismatch {
+	bad := c.stat(out.n, out.s, d)
+	if d.Err() != nil {
+		return mismatch{Result, "the reply", out.n, d.Err(), "a whole record"}
+	}
+	if bad.found() {
+		bad.rule = Result
+		if bad.what == "mzxid" || bad.what == "czxid" {
+			bad.rule = X2
+		}
+	}
+	return bad
+}
+
+// wrongName tells a wrong sequence number from a wrong path.
+func wrongName(n *node, got string) mismatch {
+	rule := Result
+	if len(got) == len(n.path) && len(got) > 10 && got[:len(got)-10] == n.path[:len(got)-10] &&
+		strings.Trim(got[len(got)-10:], "0123456789") == "" {
+		rule = Sequence
+	}
+	return mismatch{rule, "the created path", n, got, n.path}
+}
+
+func (c *checker) resultMulti(out *outcome, d *jute.Decoder) mismatch {
+	results, err := jute.DecodeMultiResponse(d)
+	if err != nil || len(results) != len(out.parts) {
+		return mismatch{Multi, "the number of results of a multi", nil, len(results), len(out.parts)}
+	}
+	for i := range results {
+		got, want := &results[i], &out.parts[i]
+		if want.op == jute.OpCreate2 && got.Op == jute.OpCreate && c.opt.MultiCreate2Plain {
+			want.op = jute.OpCreate
+		}
+		switch {
+		case got.Op != want.op:
+			return mismatch{Multi, fmt.Sprintf("the kind of result %d of a multi", i), want.n, got.Op, want.op}
+		case got.Err != want.err:
+			return mismatch{Multi, fmt.Sprintf("the code of result %d of a multi", i), want.n, got.Err, want.err}
+		case want.op == jute.OpCreate || want.op == jute.OpCreate2:
+			if got.Path != want.n.path {
+				return wrongName(want.n, got.Path)
+			}
+		}
+		if want.op == jute.OpCreate2 || want.op == jute.OpSetData {
+			if bad := c.statEqual(want.n, want.s, &got.Stat); bad.found() {
+				bad.rule = Multi
+				if bad.what == "mzxid" || bad.what == "czxid" {
+					bad.rule = X2
+				}
+				return bad
+			}
+		}
+	}
+	return mismatch{}
+}
+
+// answer compares a read and arms the watch it left.
+func (c *checker) answer(o *op) {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	switch req.op() {
+	case jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpWhoAmI:
+		return
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		c.catchUp(o)
+		return
+	case jute.OpCheckWatches, jute.OpRemoveWatches:
+		c.removeWatches(o)
+		return
+	case jute.OpAddWatch:
+		c.addWatch(o)
+		return
+	}
+	c.rep.Reads++
+	c.stale(req, rep.Zxid)
+	if bad := c.read(o); bad.found() {
+		c.explainRead(o, bad)
+	}
+	c.armRead(o.conn, req, rep)
+}
+
+func (c *checker) addWatch(o *op) {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	var q jute.AddWatchRequest
+	c.dec.Reset(req.Body)
+	q.Decode(&c.dec)
+	if rep.code() != jute.OK {
+		return
+	}
+	mode := modePersistent
+	if q.Mode == jute.AddWatchPersistentRecursive {
+		mode = modeRecursive
+	}
+	c.armPersistent(c.m.node(q.Path), o.conn, mode)
+}
+
+// armRead arms the watch a read asked for.
+func (c *checker) armRead(k *conn, req, rep *Event) {
+	table := tableData
+	switch req.op() {
+	case jute.OpGetData:
+	case jute.OpExists:
+		if rep.code() == jute.ErrNoNode {
+			break
+		}
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		table = tableChild
+	default:
+		return
+	}
+	if rep.code() != jute.OK && !(req.op() == jute.OpExists && rep.code() == jute.ErrNoNode) {
+		return
+	}
+	last := len(req.Body) - 1
+	if last < 4 || req.Body[last] == 0 { // the record ends with the watch flag
+		return
+	}
+	var q jute.PathWatchRequest
+	c.dec.Reset(req.Body)
+	q.Decode(&c.dec)
+	n := c.m.node(q.Path)
+	if !q.Watch || n.opaque {
+		return
+	}
+	if table == tableChild {
+		arm(&n.child, k, modeStandard)
+	} else {
+		arm(&n.data, k, modeStandard)
+	}
+}
+
+// explainRead looks for unanswered writes, or a later state the options allow,
+// that make sense of a read; otherwise it is a violation.
+func (c *checker) explainRead(o *op, bad mismatch) {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	c.now = rep.Time
+	ok := false
+	if len(c.maybes) > 0 && req.op() != jute.OpSync {
+		ok = c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
+			b := c.read(o)
+			return !b.found()
+		})
+	}
+	if ok || len(c.maybes) > 0 && c.undecide(c.readNodes(o), rep.Zxid) {
+		return
+	}
+	if req.op() == jute.OpGetAllChildrenNumber && c.guessing(rep.Zxid) {
+		c.rep.Undecided++ // any guess anywhere below may be wrong
+		return
+	}
+	c.premature = true
+	ok = len(c.maybes) > 0 && c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
+		b := c.read(o)
+		return !b.found()
+	})
+	c.premature = false
+	if ok {
+		return
+	}
+	if c.opt.ReadWindow {
+		if until := c.nextReply(o); until > rep.Zxid {
+			c.deferred = append(c.deferred, deferral{o, until, bad})
+			return
+		}
+	}
+	c.readViolation(o, bad)
+}
+
+func (c *checker) readViolation(o *op, bad mismatch) {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	if bad.rule == X1 && c.appliedTwice(req, rep) {
+		bad.rule = Twice
+	}
+	c.violate(bad.rule, fmt.Sprintf("%s at zxid %#x: %s", req.op(), rep.Zxid, bad.String()), int(o.rep), int(o.req))
+}
+
+// appliedTwice says whether a read shows a write's data once more than it was
+// written: writers use each value once.
+func (c *checker) appliedTwice(req, rep *Event) bool {
+	g, ok := lastStat(req.op(), rep.Body)
+	if !ok || req.op() != jute.OpGetData || rep.code() != jute.OK {
+		return false
+	}
+	c.dec.Reset(req.Body)
+	n := c.m.node(c.dec.String())
+	c.dec.Reset(rep.Body)
+	data := c.dec.Buffer()
+	if len(data) == 0 || c.taken.has(g.Mzxid) {
+		return false
+	}
+	if s := n.now(); s != nil && string(s.data) == string(data) && g.Version > s.version {
+		return true
+	}
+	if n.parent != nil && n.now() == nil {
+		for _, sibling := range n.parent.children {
+			if s := sibling.now(); string(s.data) == string(data) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readNodes lists the nodes whose state decides a read.
+func (c *checker) readNodes(o *op) []*node {
+	req := &c.h.Events[o.req]
+	if req.op() != jute.OpGetEphemerals {
+		return c.touched(req, nil)
+	}
+	nodes := append([]*node(nil), c.m.ephemerals[o.conn.session.id]...)
+	c.dec.Reset(c.h.Events[o.rep].Body)
+	for _, path := range c.dec.Strings() {
+		n := c.m.node(path)
+		if nodes = append(nodes, n); n.parent != nil {
+			nodes = append(nodes, n.parent)
+		}
+	}
+	return nodes
+}
+
+// A deferral is a read whose zxid may lag behind the state it shows.
+type deferral struct {
+	o     *op
+	until int64 // it must match some state up to here
+	bad   mismatch
+}
+
+func (c *checker) nextReply(o *op) int64 {
+	k := o.conn
+	for i := 0; i+1 < k.head; i++ {
+		if &c.ops[k.pending[i]] == o {
+			return c.h.Events[c.ops[k.pending[i+1]].rep].Zxid
+		}
+	}
+	return k.max + 1
+}
+
+func (c *checker) retryDeferred(zxid int64) {
+	kept := c.deferred[:0]
+	for _, d := range c.deferred {
+		if b := c.read(d.o); !b.found() {
+			continue
+		}
+		if zxid > d.until {
+			c.readViolation(d.o, d.bad)
+			continue
+		}
+		kept = append(kept, d)
+	}
+	c.deferred = kept
+}
+
+// clockOrder checks that later changes don't carry earlier times.
+func (c *checker) clockOrder() {
+	if c.opt.ClockMayGoBack {
+		return
+	}
+	last := &stamp{}
+	for _, t := range c.stamps {
+		if !t.known || t.zxid < last.zxid {
+			continue
+		}
+		if t.ms < last.ms {
+			c.violate(Result, fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
+		}
+		last = t
+	}
+}

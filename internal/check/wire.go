@@ -1,0 +1,379 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The first pass reads the events in the order of their times. It pairs replies
+// with requests and checks every rule that needs no model: what one sees on one
+// wire (X4, X6), what one session sees across its connections (X7, S2, S6), and
+// what real time demands (realtime, X9).
+
+// An op is a request and, if there is one, its reply.
+type op struct {
+	conn  *conn
+	req   int32 // index of the event
+	rep   int32 // index of the reply, -1 if none came
+	ids   int32 // identities the connection had
+	floor int64 // highest zxid anybody had seen when the request was sent
+}
+
+// A conn is a connection.
+type conn struct {
+	id         int32
+	session    *session // nil until connected
+	ids        []jute.ID
+	asked      int64 // the session it wanted to resume
+	seen       int64 // lastZxidSeen it sent
+	max        int64 // highest zxid received
+	maxReply   int64 // highest zxid of a reply received
+	firstSeen  int64 // first zxid received: the session had moved here by then
+	firstWrite int64 // zxid of the first write acknowledged
+	pending    []int32
+	head       int // of pending
+	connect    int // index of the connect request
+	closed     bool
+
+	trailing     int // notifications since the last reply
+	expected     []expectation
+	optional     int            // expectations after the last reply
+	gone         bool           // expects nothing more
+	nextExpected int            // the first expectation not heard yet
+	maxHeard     int64          // highest zxid up to the event being laid beside it
+	excused      map[*node]bool // where a guess may account for what was heard
+}
+
+// A session is one session, known by the connects and their replies.
+type session struct {
+	id        int64
+	timeout   int64 // nanoseconds
+	conns     []*conn
+	max       int64 // highest zxid its client has seen
+	lastXid   int32
+	lastWrite int64 // zxid of its last acknowledged write
+	alive     int64 // when the last packet that was answered was sent
+	lastSent  int64 // when the last packet of all was sent
+	ended     bool  // acknowledged close, or refused
+	closing   bool  // a closeSession was sent
+	endZxid   int64 // of an acknowledged or proven end
+	endEvent  int
+	end       *maybe
+	closes    []*maybe
+}
+
+// checker holds everything one check knows.
+type checker struct {
+	h        *History
+	opt      *Options
+	rep      *Report
+	conns    []*conn
+	sessions map[int64]*session
+	order    []*session // in order of appearance
+	ops      []op
+	highest  int64 // zxid anybody has seen so far
+	acked    int64 // highest zxid acknowledged in a reply so far
+	m        *model
+	dec      jute.Decoder
+
+	notes   []int32 // indexes of notifications and of replies on connections that get any
+	dumps   []int32
+	samples []int64
+	acks    []ack
+	nextAck int
+
+	exact       bool
+	items       []item
+	pos         int   // in items
+	reading     int32 // the request being compared
+	taken       zxidSet
+	reserved    zxidSet // by evidence
+	stamps      []*stamp
+	freshStamps []stamp // room for the next ones
+	deferred    []deferral
+
+	maybes       []*maybe
+	unanswered   int // maybes that are writes, not placed
+	placing      []placement
+	look         int64 // marks nodes for lookahead
+	now          int64 // time of the event being explained
+	premature    bool  // explain by expiries that came too early, too
+	supposing    bool  // reads are compared with a state that may not stay
+	evidence     []evidence
+	nextEvidence int
+	proofs       map[evidenceKey]int // index in evidence
+	effort       int                 // steps of searching left
+
+	log       []Entry // the longest server log
+	byRequest map[requestKey]int32
+	entryOf   map[int32]int32 // entry by op
+}
+
+func (c *checker) violate(rule Rule, reason string, events ...int) {
+	limit := c.opt.ViolationsMax
+	if limit == 0 {
+		limit = 100
+	}
+	if len(c.rep.Violations) >= limit {
+		c.rep.Dropped++
+		return
+	}
+	c.rep.Violations = append(c.rep.Violations, Violation{rule, events, reason})
+}
+
+func (c *checker) conn(e *Event) *conn {
+	for int(e.Conn) >= len(c.conns) {
+		c.conns = append(c.conns, nil)
+	}
+	k := c.conns[e.Conn]
+	if k == nil {
+		k = &conn{id: e.Conn, connect: -1}
+		c.conns[e.Conn] = k
+		c.rep.Conns++
+	}
+	return k
+}
+
+func (c *checker) wire() {
+	c.ops = make([]op, 0, len(c.h.Events)/2+1)
+	for i := range c.h.Events {
+		e := &c.h.Events[i]
+		if e.Kind == KindDump {
+			c.dumps = append(c.dumps, int32(i))
+			continue
+		}
+		k := c.conn(e)
+		switch e.Kind {
+		case KindConnect:
+			c.connect(k, e, i)
+		case KindConnected:
+			c.connected(k, e, i)
+		case KindRequest:
+			c.request(k, e, i)
+		case KindReply:
+			c.reply(k, e, i)
+		case KindNotification:
+			c.notification(k, e, i)
+		case KindDisconnect:
+			k.closed = true
+		case KindIdentity:
+			var id jute.ID
+			c.dec.Reset(e.Body)
+			id.Decode(&c.dec)
+			k.ids = append(k.ids, id)
+		}
+	}
+}
+
+func (c *checker) connect(k *conn, e *Event, i int) {
+	if k.connect >= 0 {
+		c.violate(Form, "a connection has two connect requests", i, k.connect)
+	}
+	k.connect, k.asked, k.seen = i, e.Session, e.Zxid
+	if s := c.sessions[e.Session]; s != nil && e.Session != 0 {
+		s.lastSent = e.Time
+	}
+}
+
+func (c *checker) connected(k *conn, e *Event, i int) {
+	if k.connect < 0 {
+		c.violate(Form, "a connect reply without a request", i)
+		return
+	}
+	if e.Session == 0 || e.Num <= 0 {
+		c.refusal(k, e, i)
+		return
+	}
+	if k.asked != 0 && k.asked != e.Session {
+		c.violate(S2, fmt.Sprintf("the client asked to resume session %#x and was given session %#x instead of a refusal", k.asked, e.Session), i, k.connect)
+	}
+	s := c.sessions[e.Session]
+	switch {
+	case s == nil:
+		s = &session{id: e.Session, endEvent: -1}
+		c.sessions[e.Session] = s
+		c.order = append(c.order, s)
+		c.rep.Sessions++
+	case s.ended:
+		c.violate(S2, fmt.Sprintf("session %#x had ended and was resumed", s.id), i, s.endEvent)
+	case k.asked == 0:
+		c.violate(S2, fmt.Sprintf("a new session was given the id %#x, which another one has", s.id), i)
+	}
+	s.timeout = int64(e.Num) * 1e6
+	s.alive = max(s.alive, c.h.Events[k.connect].Time)
+	s.lastSent = max(s.lastSent, c.h.Events[k.connect].Time)
+	s.conns = append(s.conns, k)
+	k.session = s
+}
+
+// refusal handles a connect reply that says the session is gone.
+func (c *checker) refusal(k *conn, e *Event, i int) {
+	s := c.sessions[k.asked]
+	if s == nil || s.ended {
+		return
+	}
+	s.ended, s.endEvent = true, i
+	if age := e.Time - s.alive; age < s.timeout && !s.closing {
+		c.violate(S3, fmt.Sprintf("session %#x was refused as expired %.3f s after its client was last answered; its timeout is %.3f s",
+			s.id, float64(age)/1e9, float64(s.timeout)/1e9), i, k.connect)
+	}
+}
+
+func (c *checker) request(k *conn, e *Event, i int) {
+	c.rep.Requests++
+	if s := k.session; s == nil {
+		c.violate(Form, "a request on a connection without a session", i)
+	} else {
+		if e.Xid > 0 && e.Xid <= s.lastXid {
+			c.violate(Form, fmt.Sprintf("the client used xid %d after %d in one session: the checker can't tell the two apart", e.Xid, s.lastXid), i)
+		}
+		s.lastXid = max(s.lastXid, e.Xid)
+		s.lastSent = e.Time
+		s.closing = s.closing || e.op() == jute.OpCloseSession
+	}
+	k.pending = append(k.pending, int32(len(c.ops)))
+	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), floor: c.highest})
+}
+
+func (c *checker) reply(k *conn, e *Event, i int) {
+	o := c.pair(k, e, i)
+	if o == nil {
+		return
+	}
+	o.rep = int32(i)
+	c.rep.Answered++
+	s := k.session
+	if s == nil {
+		return
+	}
+	s.alive = max(s.alive, c.h.Events[o.req].Time)
+	if e.Zxid <= 0 {
+		return // authentication, and refusals that saw no state
+	}
+	c.notes = append(c.notes, int32(i))
+	k.trailing = 0
+	c.packet(k, e, i)
+	k.maxReply = max(k.maxReply, e.Zxid)
+	request := &c.h.Events[o.req]
+	switch {
+	case isWrite(request.op()) && !unordered(e.code()):
+		c.acknowledged(k, o, e, i)
+	case request.op() == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.code() == jute.OK:
+		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
+	}
+	if request.op() == jute.OpCloseSession && !s.ended {
+		s.ended, s.endZxid, s.endEvent = true, e.Zxid, i
+	}
+}
+
+// pair finds the request a reply answers.
+func (c *checker) pair(k *conn, e *Event, i int) *op {
+	if k.head == len(k.pending) {
+		c.violate(X6, fmt.Sprintf("a reply to xid %d, which was not outstanding", e.Xid), i)
+		return nil
+	}
+	o := &c.ops[k.pending[k.head]]
+	if c.h.Events[o.req].Xid == e.Xid {
+		k.head++
+		return o
+	}
+	for j := k.head; j < len(k.pending); j++ {
+		o := &c.ops[k.pending[j]]
+		if c.h.Events[o.req].Xid != e.Xid {
+			continue
+		}
+		if e.Xid != jute.XidAuth && e.Xid != jute.XidPing { // these may overtake
+			c.violate(X6, fmt.Sprintf("the reply to xid %d came while xid %d was to be answered next", e.Xid, c.h.Events[c.ops[k.pending[k.head]].req].Xid),
+				i, int(o.req), int(c.ops[k.pending[k.head]].req))
+		}
+		copy(k.pending[k.head+1:j+1], k.pending[k.head:j])
+		k.head++
+		return o
+	}
+	c.violate(X6, fmt.Sprintf("a reply to xid %d, which was not outstanding", e.Xid), i)
+	return nil
+}
+
+// packet checks the zxid of a reply or notification against what the
+// connection and the session have seen.
+func (c *checker) packet(k *conn, e *Event, i int) {
+	s := k.session
+	switch {
+	case e.Zxid < k.max:
+		c.violate(X4, fmt.Sprintf("zxid %#x after zxid %#x on one connection", e.Zxid, k.max), i)
+	case e.Zxid < k.seen:
+		c.violate(X7, fmt.Sprintf("a client that had seen zxid %#x was served at zxid %#x after reconnecting", k.seen, e.Zxid), i, k.connect)
+	case e.Zxid < s.max && s.conns[len(s.conns)-1] == k:
+		c.violate(X7, fmt.Sprintf("a session that had seen zxid %#x on an earlier connection was served at zxid %#x", s.max, e.Zxid), i, k.connect)
+	}
+	if s.endZxid != 0 && s.endEvent < i && e.Kind == KindReply {
+		c.violate(S2, fmt.Sprintf("session %#x was answered after its end", s.id), i, s.endEvent)
+	}
+	if k.firstSeen == 0 {
+		k.firstSeen = e.Zxid
+	}
+	k.max = max(k.max, e.Zxid)
+	s.max = max(s.max, e.Zxid)
+	c.highest = max(c.highest, e.Zxid)
+}
+
+// acknowledged checks a write's zxid against what was seen before it was sent.
+func (c *checker) acknowledged(k *conn, o *op, e *Event, i int) {
+	s := k.session
+	switch {
+	case e.Zxid <= s.lastWrite && k.max == e.Zxid && s.lastWrite == e.Zxid:
+		c.violate(X5, fmt.Sprintf("two writes of session %#x have zxid %#x", s.id, e.Zxid), i)
+	case e.Zxid <= o.floor:
+		c.violate(RealTime, fmt.Sprintf("the write has zxid %#x, but zxid %#x had been seen before the write was sent", e.Zxid, o.floor), i, int(o.req))
+	}
+	s.lastWrite = max(s.lastWrite, e.Zxid)
+	c.acked = max(c.acked, e.Zxid)
+	if k.firstWrite == 0 {
+		k.firstWrite = e.Zxid
+	}
+	if newest := s.conns[len(s.conns)-1]; newest != k && newest.firstSeen != 0 && e.Zxid > newest.firstSeen {
+		c.violate(S6, fmt.Sprintf("a write of connection %d was applied at zxid %#x, after the session had moved to connection %d", k.id, e.Zxid, newest.id), i, newest.connect)
+	}
+}
+
+func (c *checker) notification(k *conn, e *Event, i int) {
+	c.rep.Notifications++
+	if k.session == nil {
+		c.violate(Form, "a notification on a connection without a session", i)
+		return
+	}
+	c.notes = append(c.notes, int32(i))
+	k.trailing++
+	if e.Zxid <= 0 {
+		return
+	}
+	if e.Zxid <= k.maxReply {
+		c.violate(X4, fmt.Sprintf("the event of zxid %#x came after a reply at zxid %#x", e.Zxid, k.maxReply), i)
+		k.max = max(k.max, e.Zxid)
+		return
+	}
+	c.packet(k, e, i)
+}
+
+// isWrite says whether an operation takes a zxid.
+func isWrite(o jute.Op) bool {
+	switch o {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
+		jute.OpSetACL, jute.OpMulti, jute.OpCloseSession, jute.OpReconfig, jute.OpDeleteContainer, jute.OpCreateSession:
+		return true
+	}
+	return false
+}
+
+// unordered says whether a code means that a write was refused before it had a
+// place in the order.
+func unordered(code jute.Code) bool {
+	switch code {
+	case jute.ErrSessionExpired, jute.ErrSessionMoved, jute.ErrUnknownSession, jute.ErrThrottledOp, jute.ErrNotReadOnly,
+		jute.ErrUnimplemented, jute.ErrSessionClosedRequireSASLAuth, jute.ErrOperationTimeout, jute.ErrConnectionLoss,
+		jute.ErrSystemError, jute.ErrReconfigDisabled:
+		return true
+	}
+	return false
+}
