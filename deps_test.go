@@ -31,6 +31,8 @@ internal/server:  jute internal/auth internal/tree internal/watch internal/stora
 internal/check:   jute
 internal/bench:   jute
 zk:               jute
+zk/recipe:        zk
+zk/zktest:        zk internal/server internal/tree internal/auth
 cmd/zooid:        internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 

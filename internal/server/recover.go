@@ -41,7 +41,10 @@ func treeKey(cluster uint64) [16]byte {
 func loadTree(dir *storage.Dir, opt tree.Options) (*tree.Tree, storage.Meta, error) {
 	meta, ok := dir.NewestSnapshot()
 	if !ok {
-		return tree.New(opt), storage.Meta{}, nil
+		opt, own := onOffHeap(opt)
+		t := tree.New(opt)
+		own(t)
+		return t, storage.Meta{}, nil
 	}
 	if meta.BodyFormat != bodyFormat {
 		return nil, meta, fmt.Errorf("load the snapshot at index %d: its body has format %d, this version reads %d: upgrade this server", meta.Index, meta.BodyFormat, bodyFormat)
@@ -57,10 +60,12 @@ func loadTree(dir *storage.Dir, opt tree.Options) (*tree.Tree, storage.Meta, err
 
 // restoreTree returns the tree in a snapshot.
 func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
+	opt, own := onOffHeap(opt)
 	t, err := restore(snap, opt)
 	if err != nil {
 		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
 	}
+	own(t)
 	if t.Digest() != meta.Digest || t.LastIndex() != meta.Index {
 		return nil, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
 	}

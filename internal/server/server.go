@@ -100,7 +100,7 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 		return err
 	}
 	cluster := begin.Cluster
-	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, OnSync: s.synced})
+	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), OnSync: s.synced})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
 	}
@@ -126,6 +126,17 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	}
 	return err
 }
+
+// cacheSize is how much of the log is kept in memory: for followers that lag, so
+// a server alone needs next to none.
+func cacheSize(opt Options) int {
+	if len(opt.Members) <= 1 {
+		return cacheBytesAlone
+	}
+	return 0 // the default
+}
+
+const cacheBytesAlone = 1 << 20
 
 // listenForPeers returns the members of the group, and the listener of this
 // server's peer port if there are others.

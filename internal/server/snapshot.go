@@ -1,6 +1,8 @@
 package server
 
 import (
+	"runtime"
+
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -58,6 +60,7 @@ func (i *image) Describe() storage.Meta { return i.meta }
 func (i *image) Next(dst []byte) ([]byte, bool) {
 	i.r.mu.RLock()
 	defer i.r.mu.RUnlock()
+	defer runtime.KeepAlive(i.img) // the tree may have been replaced meanwhile
 	return i.img.Next(dst)
 }
 

@@ -50,7 +50,7 @@ func (g *generator) request(conn int, word string) step {
 		}
 		return g.step(conn, word, path, mostly(g, 5, g.r.IntN(2), 2, -1))
 	case "sasl":
-		return g.step(conn, word, pick[any](g, nil, "", "token"))
+		return g.step(conn, word, mostly[any](g, 3, "token", "", nil))
 	case "getEphemerals":
 		return g.step(conn, word, pick[any](g, "~", "", nil, "/", "~/a", "~/", "/nowhere", " ", g.path()))
 	}
