@@ -30,10 +30,12 @@ internal/quorum:  internal/storage
 internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl
 internal/check:   jute
 internal/bench:   jute
+internal/cli:     zk
+internal/sim:     jute internal/auth internal/tree internal/storage internal/quorum internal/server internal/check
 zk:               jute
 zk/recipe:        zk
 zk/zktest:        zk internal/server internal/tree internal/auth
-cmd/zooid:        internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
+cmd/zooid:        jute zk internal/cli internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 
 // raftOnly lists the only packages that may know that raft exists.

@@ -451,7 +451,7 @@ func (l *Loop) HandOver() bool {
 		return false
 	}
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
-	l.log.Info("handing leadership over before stopping", "to", to.ID)
+	l.log.Info("handing leadership over", "to", to.ID)
 	l.node.TransferLeader(to.ID)
 	return true
 }

@@ -50,6 +50,7 @@ type Peer struct {
 	writer    snapshotWriter
 
 	kicked chan struct{} // capacity 1
+	yield  chan struct{} // capacity 1
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
@@ -59,7 +60,7 @@ type Peer struct {
 // before Start.
 func Open(o Options) (*Peer, error) {
 	p := &Peer{
-		o: o, kicked: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		o: o, kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Log),
 	}
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
@@ -98,6 +99,14 @@ func (p *Peer) Kick() {
 	}
 }
 
+// Yield asks another server to lead if this one does, and doesn't wait for it.
+func (p *Peer) Yield() {
+	select {
+	case p.yield <- struct{}{}:
+	default:
+	}
+}
+
 // Close hands leadership over if this server leads, stops the loop and waits
 // for it. The Dir stays open.
 func (p *Peer) Close() {
@@ -124,6 +133,8 @@ func (p *Peer) run() {
 		}
 		select {
 		case <-p.kicked:
+		case <-p.yield:
+			p.loop.HandOver()
 		case e := <-p.transport.events:
 			p.loop.Handle(e)
 			p.handleWaiting()

@@ -1,0 +1,378 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A colony is a group of Loops on memory disks, stepped by the test: no
+// goroutine, no clock, no socket.
+type colony struct {
+	t       *testing.T
+	members []Member
+	ids     []uint64
+	bodies  map[uint64]*body
+	cut     map[[2]uint64]bool // links that lose everything
+}
+
+// A body is one server: its Loop, its disk, what it applied, and its Shell.
+type body struct {
+	c     *colony
+	id    uint64
+	fs    *storage.MemFS
+	loop  *Loop
+	dir   *storage.Dir
+	inbox []func() // frames and events on their way
+
+	// The state machine: a list of numbers, each proposed by one server.
+	mine     []uint64 // of this server, not applied yet
+	waiting  []uint64 // to be taken by Batch or Forward
+	applied  []uint64
+	ticket   uint64
+	synced   uint64
+	wanted   []Member
+	version  int64
+	snapshot int64 // log bytes that make one due; 0 for never
+	joined   bool
+}
+
+func newColony(t *testing.T, ids ...uint64) *colony {
+	c := &colony{t: t, ids: ids, bodies: map[uint64]*body{}, cut: map[[2]uint64]bool{}}
+	for _, id := range ids {
+		c.members = append(c.members, Member{ID: id, Addrs: []string{fmt.Sprint("server", id)}})
+	}
+	for _, id := range ids {
+		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS()}
+		c.open(id, 0)
+	}
+	return c
+}
+
+// open starts a server on its disk.
+func (c *colony) open(id, joinedAfter uint64) {
+	c.t.Helper()
+	b := c.bodies[id]
+	dir, err := storage.Open(storage.Options{
+		FS: b.fs, Dir: "/data", ClusterID: 7, SegmentSize: 64 << 10, Rand: rand.NewChaCha8([32]byte{byte(id)}),
+		Go: func(f func()) { f() }, Space: storage.SpaceLimits{ReserveBytes: -1},
+	})
+	if err != nil {
+		c.t.Fatalf("open the disk of server %d: %v", id, err)
+	}
+	b.dir, b.applied, b.inbox = dir, nil, nil
+	var index uint64
+	if meta, ok := dir.NewestSnapshot(); ok {
+		snap, err := dir.OpenSnapshot(meta.Index)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		b.Restore(meta, snap)
+		snap.Close()
+		index = meta.Index
+	}
+	b.loop, err = NewLoop(LoopOptions{
+		ID: id, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10, SnapshotsKept: 1,
+		Log: slog.New(slog.DiscardHandler), JoinedAfter: joinedAfter, OnJoined: func() { b.joined = true },
+	})
+	if err != nil {
+		c.t.Fatalf("start server %d: %v", id, err)
+	}
+}
+
+// crash stops a server without any care.
+func (c *colony) crash(id uint64) {
+	c.bodies[id].loop = nil
+	for _, other := range c.ids {
+		if o := c.bodies[other]; o.loop != nil {
+			o.post(func() { o.loop.Handle(Event{Kind: EventLost, From: id}) })
+		}
+	}
+}
+
+// restart starts it again on what its disk has.
+func (c *colony) restart(id uint64) {
+	c.bodies[id].fs.Reboot()
+	c.open(id, 0)
+	c.greet(id)
+}
+
+// greet tells every pair with id that their connection is new.
+func (c *colony) greet(id uint64) {
+	for _, other := range c.ids {
+		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
+			if b := c.bodies[pair[0]]; pair[0] != pair[1] && b.loop != nil {
+				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
+			}
+		}
+	}
+}
+
+func (b *body) post(f func()) { b.inbox = append(b.inbox, f) }
+
+// step delivers what is on its way and lets every server take a turn, until
+// nothing moves; ticks says how many ticks pass before.
+func (c *colony) step(ticks int) {
+	c.t.Helper()
+	for range ticks {
+		for _, id := range c.ids {
+			if b := c.bodies[id]; b.loop != nil {
+				b.loop.Tick()
+			}
+		}
+		for moved := true; moved; {
+			moved = false
+			for _, id := range c.ids {
+				b := c.bodies[id]
+				if b.loop == nil {
+					b.inbox = nil
+					continue
+				}
+				for _, f := range b.inbox {
+					moved = true
+					if f(); b.loop == nil {
+						break
+					}
+				}
+				b.inbox = b.inbox[:0]
+				b.loop.Turn()
+				if err := b.loop.Failed(); err != nil {
+					c.t.Fatalf("server %d failed: %v", id, err)
+				}
+				moved = moved || len(b.inbox) > 0
+			}
+			for _, id := range c.ids {
+				moved = moved || len(c.bodies[id].inbox) > 0 && c.bodies[id].loop != nil
+			}
+		}
+	}
+	c.check()
+}
+
+// check holds the invariants: one leader per term, logs that agree.
+func (c *colony) check() {
+	c.t.Helper()
+	leaders := map[uint64]uint64{}
+	var longest []uint64
+	for _, id := range c.ids {
+		b := c.bodies[id]
+		if len(b.applied) > len(longest) {
+			longest = b.applied
+		}
+		if b.loop != nil && b.loop.IsLeader() {
+			if other, taken := leaders[b.loop.node.Term()]; taken {
+				c.t.Fatalf("servers %d and %d both lead term %d", other, id, b.loop.node.Term())
+			}
+			leaders[b.loop.node.Term()] = id
+		}
+	}
+	for _, id := range c.ids {
+		for i, n := range c.bodies[id].applied {
+			if longest[i] != n {
+				c.t.Fatalf("server %d applied %d as number %d, another %d", id, n, i, longest[i])
+			}
+		}
+	}
+}
+
+// leader steps until there is one, cut off from nobody.
+func (c *colony) leader() *body {
+	c.t.Helper()
+	for range 200 {
+		for _, id := range c.ids {
+			if b := c.bodies[id]; b.loop != nil && b.loop.IsLeader() && len(b.loop.node.Followers()) > 0 && c.followed(b) {
+				return b
+			}
+		}
+		c.step(1)
+	}
+	c.t.Fatal("no leader in 200 ticks")
+	return nil
+}
+
+func (c *colony) followed(b *body) bool {
+	n := 1
+	for _, id := range c.ids {
+		if o := c.bodies[id]; o != b && o.loop != nil && o.loop.node.Leader() == b.id {
+			n++
+		}
+	}
+	return n > len(b.loop.conf.GetVoters())/2
+}
+
+// say makes a server want n agreed on.
+func (b *body) say(n uint64) {
+	b.mine = append(b.mine, n)
+	b.waiting = append(b.waiting, n)
+}
+
+// The Shell.
+
+func (b *body) linked(to uint64) bool {
+	o := b.c.bodies[to]
+	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}]
+}
+
+func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
+	if !b.linked(to) {
+		return false
+	}
+	e, ok := kind.Event(b.id, append([]byte(nil), payload...))
+	if !ok {
+		b.c.t.Fatalf("frame of unknown kind %d", kind)
+	}
+	o := b.c.bodies[to]
+	o.post(func() { o.loop.Handle(e) })
+	return true
+}
+
+func (b *body) Connected(to uint64) bool { return b.linked(to) }
+
+func (b *body) SetPeers(members []Member) {}
+
+func (b *body) SendSnapshot(to, index uint64, message []byte) {
+	err := fmt.Errorf("no link to %d", to)
+	if b.linked(to) {
+		err = b.stream(b.c.bodies[to], index, message)
+	}
+	b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err}) })
+}
+
+func (b *body) stream(o *body, index uint64, message []byte) error {
+	snap, err := b.dir.OpenSnapshot(index)
+	if err != nil {
+		return err
+	}
+	defer snap.Close()
+	w, err := o.dir.ReceiveSnapshot()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, snap.Size())
+	if _, err := snap.ReadAt(buf, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if err := w.WriteRaw(buf); err != nil {
+		return err
+	}
+	o.post(func() { o.loop.Handle(Event{Kind: EventSnapshot, From: b.id, Data: message, File: w}) })
+	return nil
+}
+
+func (b *body) WriteSnapshot(meta storage.Meta, image Image) {
+	n, err := WriteImage(b.dir, meta, image, nil)
+	b.post(func() { b.loop.Handle(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err}) })
+}
+
+// The StateMachine.
+
+func numbers(ns []uint64) (data []byte) {
+	for _, n := range ns {
+		data = binary.BigEndian.AppendUint64(data, n)
+	}
+	return data
+}
+
+func (b *body) take() []byte {
+	data := numbers(b.waiting)
+	b.waiting = nil
+	return data
+}
+
+func (b *body) Batch() []byte {
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	return b.take()
+}
+
+func (b *body) Forward() []byte { return b.take() }
+
+func (b *body) Forwarded(data []byte) error {
+	for ; len(data) > 0; data = data[8:] {
+		b.waiting = append(b.waiting, binary.BigEndian.Uint64(data))
+	}
+	return nil
+}
+
+func (b *body) Resend() { b.waiting = append([]uint64(nil), b.mine...) }
+
+// Apply appends each number once, as the tree drops what it has seen.
+func (b *body) Apply(entries []Entry) error {
+	for _, e := range entries {
+		for data := e.Data; len(data) > 0; data = data[8:] {
+			n := binary.BigEndian.Uint64(data)
+			seen := false
+			for _, a := range b.applied {
+				seen = seen || a == n
+			}
+			if !seen {
+				b.applied = append(b.applied, n)
+			}
+			for i, m := range b.mine {
+				if m == n {
+					b.mine = append(b.mine[:i], b.mine[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (b *body) Syncs() uint64 {
+	t := b.ticket
+	b.ticket = 0
+	return t
+}
+
+func (b *body) Synced(ticket uint64) { b.synced = ticket }
+
+func (b *body) Lead(l Leadership) {
+	if l.Leader != 0 {
+		b.Resend()
+	}
+}
+
+func (b *body) Membership(known int64) ([]Member, int64) {
+	if b.version == known {
+		return nil, known
+	}
+	return b.wanted, b.version
+}
+
+func (b *body) Heard() []int64      { return nil }
+func (b *body) HeardBy(ids []int64) {}
+
+func (b *body) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
+
+func (b *body) SnapshotDone(storage.Meta, int64) {}
+
+func (b *body) Snapshot() Image {
+	term, _ := b.dir.Log().Term(b.loop.applied)
+	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: numbers(b.applied)}
+}
+
+func (b *body) Restore(_ storage.Meta, snap *storage.Snapshot) error {
+	b.applied = nil
+	return snap.Load(1, func(_ int, chunk []byte) error {
+		for ; len(chunk) > 0; chunk = chunk[8:] {
+			b.applied = append(b.applied, binary.BigEndian.Uint64(chunk))
+		}
+		return nil
+	})
+}
+
+type numberImage struct {
+	meta  storage.Meta
+	chunk []byte
+}
+
+func (i *numberImage) Next(dst []byte) ([]byte, bool) { return append(dst, i.chunk...), false }
+func (i *numberImage) Describe() storage.Meta         { return i.meta }
+func (i *numberImage) Close()                         {}
