@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build run test race compat fuzz ensemble ensemble-stop bench-compare nightly
+.PHONY: build run test race compat fuzz torture ensemble ensemble-stop bench-compare nightly
 
 build:
 	$(GO) build -trimpath -ldflags "-X main.buildDate=$$(date -u +%F)" -o bin/zooid ./cmd/zooid
@@ -21,12 +21,19 @@ race:
 # Real clients and a real Apache ZooKeeper; installs them first.
 compat:
 	test/compat/install.sh
-	ZOOID_COMPAT=1 $(GO) test ./test/compat/... -count=1 -v -timeout 60m
+	ZOOID_COMPAT=1 $(GO) test -p 1 ./test/compat/... -count=1 -v -timeout 30m
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 60s
 fuzz:
 	test/fuzz.sh $(FUZZTIME)
+
+# Real processes killed, frozen, cut off and starved of disk, under load; the
+# share that CI runs. TORTURE=-long is the nightly one; -run, -seed and -kills
+# narrow it (docs/testing.md). Some of it needs root.
+TORTURE ?=
+torture:
+	ZOOID_CRASH=1 $(GO) test ./test/crash -count=1 -v -timeout 30m $(TORTURE)
 
 ensemble: build
 	test/ensemble.sh start

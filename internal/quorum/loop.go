@@ -189,6 +189,9 @@ func (l *Loop) begin() error {
 // Tick advances the loop's clock by one tick; Turn follows.
 func (l *Loop) Tick() {
 	l.ticks++
+	if err := l.disk.Err(); err != nil && l.failed == nil {
+		l.failed = err // found by others than the loop: in a peer's snapshot, say
+	}
 	if !l.joining() {
 		l.node.Tick()
 	}

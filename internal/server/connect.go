@@ -49,6 +49,7 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 		// A client that comes back over a new connection has given up the old one.
 		old.closeAfter("its client reconnected")
 	}
+	r.expiry.touch(req.SessionID, c.lastHeard.Load()) // no end of the session may follow in the log
 	r.submitAttach(c, tree.OpAttach, c.hello.Passwd)
 	return nil
 }

@@ -32,8 +32,14 @@ func (r *replica) Forward() []byte {
 // Forwarded takes requests of a follower's clients.
 func (r *replica) Forwarded(records []byte) error {
 	batch := tree.NewRecords(append(tree.AppendBatchHeader(nil, 0), records...))
+	now := r.now() / 1e6
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var q tree.Request
 	for batch.Next(&q) {
+		if q.Op == tree.OpAttach {
+			r.expiry.touch(q.Session, now) // no end of the session may follow it in the log
+		}
 	}
 	if err := batch.Err(); err != nil {
 		return fmt.Errorf("take forwarded requests: %w", err)

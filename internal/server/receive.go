@@ -73,6 +73,9 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 		t.c.closeAfter("it sent a request before it authenticated, which this server requires (enforce.auth.schemes)")
 		return errClosing
 	}
+	if op.isWrite() && op != &opCloseSession && t.r.noRoom.Load() {
+		op = &opNoRoom
+	}
 	if !op.isWrite() && op.kind != kindSync && t.hold() {
 		start := len(t.c.out)
 		t.c.out = t.r.answer(t.c, t.c.out, op, xid, body)

@@ -37,6 +37,7 @@ type replica struct {
 	outbox      outbox
 	syncs       syncs
 	outstanding atomic.Int64 // requests without an answer, over all clients
+	noRoom      atomic.Bool  // the disk is nearly full: clients' writes are refused
 	stats       serverStats
 	meters      *meters
 

@@ -72,9 +72,10 @@ func Open(opt Options) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	s.wg.Add(2)
+	s.wg.Add(3)
 	go s.timers()
 	go s.reaper()
+	go s.watchSpace()
 	return s, nil
 }
 
@@ -100,7 +101,7 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 		return err
 	}
 	cluster := begin.Cluster
-	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), OnSync: s.synced})
+	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: spaceLimits(opt), OnSync: s.synced})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
 	}

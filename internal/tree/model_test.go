@@ -384,6 +384,9 @@ func (m *model) multi(o *modelOp, session int64, ids []jute.ID, r *modelResult) 
 			if s.flags != 5 && s.flags != 6 {
 				s.op = jute.OpCreate
 			}
+			if s.flags == 4 {
+				s.op = jute.OpCreateContainer
+			}
 		}
 	}
 	before := m.clone()

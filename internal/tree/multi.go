@@ -34,9 +34,6 @@ func normalize(ops []jute.MultiOp) bool {
 			if !o.Flags.Valid() || o.Flags.TTL() {
 				return false
 			}
-			if o.Flags == jute.ModeContainer {
-				o.Op = jute.OpCreateContainer
-			}
 			o.TTL = -1
 		case jute.OpCreateTTL:
 			if !o.Flags.TTL() { // nor a mode at all, perhaps: create will say so
@@ -45,6 +42,9 @@ func normalize(ops []jute.MultiOp) bool {
 		case jute.OpDelete, jute.OpSetData, jute.OpCheck:
 		default: // reads, which belong in a multiRead
 			return false
+		}
+		if o.Flags == jute.ModeContainer && (o.Op == jute.OpCreate || o.Op == jute.OpCreate2) {
+			o.Op = jute.OpCreateContainer
 		}
 	}
 	return true

@@ -54,6 +54,7 @@ type comparison struct {
 	zxids, sessions *twins
 	excuse          func(s *step, a, b *seen) (name string, ends bool)
 	excused         map[string]int
+	compared        int // steps, up to a difference or to an end
 }
 
 // compare returns the first unexcused difference between what steps showed on two servers, or nil.
@@ -61,6 +62,7 @@ func (c *comparison) compare(steps []step, a, b []seen) *difference {
 	c.zxids, c.sessions = newTwins(true), newTwins(false)
 	for i := range steps {
 		s := &steps[i]
+		c.compared++
 		what := c.step(s, &a[i], &b[i])
 		if what == "" {
 			continue

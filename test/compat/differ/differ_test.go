@@ -54,6 +54,8 @@ type pair struct {
 	excused   map[string]int
 	different map[string]int
 	broken    atomic.Bool // a server is gone
+	played    int         // steps
+	compared  int         // of them; the rest came after a difference that ends a comparison
 }
 
 func startPair(t *testing.T, options compat.Options) *pair {
@@ -99,10 +101,11 @@ func (p *pair) play(steps []step) (a, b []seen, err error) {
 
 // outcome is what the play of one script on both servers came to.
 type outcome struct {
-	steps   []step
-	a, b    []seen
-	differs *difference // the first that isn't known, or nil
-	excused map[string]int
+	steps    []step
+	a, b     []seen
+	differs  *difference // the first that isn't known, or nil
+	excused  map[string]int
+	compared int // steps
 }
 
 // compare plays a script.
@@ -112,7 +115,8 @@ func (p *pair) compare(steps []step) (outcome, error) {
 		return outcome{}, err
 	}
 	c := comparison{excuse: excuse(p.table), excused: map[string]int{}}
-	return outcome{steps, a, b, c.compare(steps, a, b), c.excused}, nil
+	d := c.compare(steps, a, b)
+	return outcome{steps, a, b, d, c.excused, c.compared}, nil
 }
 
 // judge compares one script, and shrinks and prints a difference of a new kind.
@@ -126,6 +130,8 @@ func (p *pair) judge(t *testing.T, name string, steps []step) {
 	d := o.differs
 	p.mutex.Lock()
 	p.coverage.count(steps, o.a)
+	p.played += len(steps)
+	p.compared += o.compared
 	for name, n := range o.excused {
 		p.excused[name] += n
 	}
@@ -169,7 +175,8 @@ func oneComment(s string) string {
 
 // summary shows what a run covered.
 func (p *pair) summary(t *testing.T, since time.Time) {
-	t.Logf("%v; what came of the steps on the reference:\n%s", time.Since(since).Round(time.Second), p.coverage.table())
+	t.Logf("%v, %d of %d steps compared; what came of the steps on the reference:\n%s",
+		time.Since(since).Round(time.Second), p.compared, p.played, p.coverage.table())
 	for _, name := range slices.Sorted(maps.Keys(p.excused)) {
 		t.Logf("known difference %q: %d times", name, p.excused[name])
 	}

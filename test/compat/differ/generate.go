@@ -13,6 +13,7 @@ type generator struct {
 	*words
 	r     *rand.Rand
 	conns int
+	total int      // steps to draw
 	open  []bool   // as far as can be foretold
 	over  []bool   // the session is closed
 	made  []string // paths that may exist
@@ -21,7 +22,7 @@ type generator struct {
 
 // generate draws a script of n steps after its opening ones. It is a pure function of seed, script and n.
 func (w *words) generate(seed, script uint64, n int) []step {
-	g := &generator{words: w, r: rand.New(rand.NewPCG(seed, script))}
+	g := &generator{words: w, total: n, r: rand.New(rand.NewPCG(seed, script))}
 	g.conns = 2 + g.r.IntN(3)
 	g.open, g.over = make([]bool, g.conns), make([]bool, g.conns)
 	for conn := range g.conns {
@@ -54,12 +55,16 @@ func mostly[T any](g *generator, percent int, usual T, others ...T) T {
 	return usual
 }
 
+// late is true near the script's end: the time for steps that show a known difference after which the rest can't be
+// compared.
+func (g *generator) late() bool { return len(g.steps) > g.total*9/10 }
+
 // weights says how often each word is drawn.
 var weights = []struct {
 	word   string
 	weight int
 }{
-	{"create", 90}, {"create2", 50}, {"createContainer", 25}, {"createTTL", 25}, {"delete", 75}, {"deleteContainer", 1},
+	{"create", 90}, {"create2", 50}, {"createContainer", 25}, {"createTTL", 25}, {"delete", 75},
 	{"exists", 60}, {"getData", 60}, {"setData", 75}, {"getACL", 25}, {"setACL", 30}, {"getChildren", 40},
 	{"getChildren2", 40}, {"sync", 12}, {"ping", 8}, {"check", 2}, {"multi", 70}, {"multiRead", 25}, {"reconfig", 6},
 	{"checkWatches", 25}, {"removeWatches", 25}, {"setWatches", 20}, {"setWatches2", 20}, {"addWatch", 45},
@@ -89,7 +94,14 @@ func (g *generator) draw() {
 		return
 	}
 	word := g.word()
+	if g.late() && g.chance(3) {
+		word = pick(g, "deleteContainer", "sasl", "raw")
+	}
 	switch word {
+	case "deleteContainer":
+		if g.late() {
+			g.steps = append(g.steps, g.request(conn, word))
+		}
 	case "connect":
 		g.reconnect(conn)
 	case "drop", "closeSession":
@@ -172,13 +184,17 @@ func (g *generator) auth(conn int) {
 	case 0:
 		scheme = pick(g, "bogus", "", "world", "auth", "super", "sasl", "x509")
 	case 1:
-		auth = pick[any](g, nil, "", "nocolon", ":", ":p", "u:")
+		auth = pick[any](g, "", "nocolon", ":", ":p", "u:")
 	case 2:
 		scheme = "ip"
 	}
 	s := g.add(conn, "auth", mostly(g, 10, 0, 1, -1, 100), scheme, auth)
-	if g.chance(2) {
+	switch {
+	case !g.late():
+	case g.chance(10):
 		s.cut = 1 + g.r.IntN(10)
+	case g.chance(5):
+		s.args[2] = value{null: true}
 	}
 	if scheme != "digest" && scheme != "ip" {
 		g.open[conn] = false
@@ -190,7 +206,7 @@ func (g *generator) acl() value {
 	if g.chance(70) {
 		return toValue([]string{worldAll})
 	}
-	if g.chance(6) {
+	if g.late() && g.chance(20) {
 		return value{null: true}
 	}
 	if g.chance(6) {
@@ -204,9 +220,12 @@ func (g *generator) acl() value {
 }
 
 func (g *generator) identity() string {
-	if g.chance(12) {
-		return pick(g, "bogus id", "world someone", "- id", "world -", "digest nocolon", "digest a:b:c", "digest u:", "ip 10.0.0.256",
-			"ip 10.0.0.1/33", "ip x", "ip ", "ip ::1", "ip 1::2::3", "super ", "sasl u", "x509 CN=a", "auth -", "- -", "digest -", " ", "ip 10.1")
+	if g.late() && g.chance(12) {
+		return pick(g, "- id", "world -", "auth -", "- -", "digest -")
+	}
+	if g.chance(10) {
+		return pick(g, "bogus id", "world someone", "digest nocolon", "digest a:b:c", "digest u:", "ip 10.0.0.256", "ip 10.0.0.1/33",
+			"ip x", "ip ", "ip ::1", "ip 1::2::3", "super ", "sasl u", "x509 CN=a", " ", "ip 10.1")
 	}
 	switch g.r.IntN(8) {
 	case 0, 1:

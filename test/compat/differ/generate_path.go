@@ -106,6 +106,10 @@ func (g *generator) quota(conn int) {
 	if g.chance(5) {
 		data = pick(g, "", "count=1", "bytes=5", "count=1,bytes=2,count=3", "count=1;bytes=2", "countHardLimit=1") // what is no number ends Apache
 	}
+	if g.late() && g.chance(20) {
+		g.overLimit(conn)
+		return
+	}
 	at := "/zookeeper/quota~" + pick(g, "", "/a", "/a", "/b", "/a/b")
 	acl := []string{worldAll}
 	switch g.r.IntN(6) {
@@ -124,4 +128,19 @@ func (g *generator) quota(conn int) {
 	case 5:
 		g.add(conn, "getData", at+"/zookeeper_limits", false)
 	}
+}
+
+// overLimit goes beyond a hard limit in one multi.
+func (g *generator) overLimit(conn int) {
+	acl := []string{worldAll}
+	g.add(conn, "create", "~/q", "", acl, 0)
+	g.add(conn, "create", "/zookeeper/quota~/q", "", acl, 0)
+	g.add(conn, "create", "/zookeeper/quota~/q/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3", acl, 0)
+	g.add(conn, "create", "/zookeeper/quota~/q/zookeeper_stats", "", acl, 0)
+	s := g.step(conn, "multi")
+	for i := range 1 + g.r.IntN(4) {
+		s.subs = append(s.subs, g.step(conn, "create", "~/q/"+names[i], "", acl, 0))
+	}
+	g.steps = append(g.steps, s)
+	g.add(conn, "create", "~/q/"+names[5], "", acl, 0)
 }

@@ -50,7 +50,10 @@ func (g *generator) request(conn int, word string) step {
 		}
 		return g.step(conn, word, path, mostly(g, 5, g.r.IntN(2), 2, -1))
 	case "sasl":
-		return g.step(conn, word, mostly[any](g, 3, "token", "", nil))
+		if g.late() && g.chance(30) {
+			return g.step(conn, word, nil)
+		}
+		return g.step(conn, word, pick[any](g, "", "token"))
 	case "getEphemerals":
 		return g.step(conn, word, pick[any](g, "~", "", nil, "/", "~/a", "~/", "/nowhere", " ", g.path()))
 	}
@@ -59,7 +62,7 @@ func (g *generator) request(conn int, word string) step {
 
 // nullSometimes turns a path into the null string, rarely.
 func nullSometimes(g *generator, path string) any {
-	if g.r.IntN(200) == 0 {
+	if g.late() && g.chance(5) {
 		return nil
 	}
 	return path
@@ -75,7 +78,7 @@ func (g *generator) changed() string {
 }
 
 func (g *generator) watchList() []string {
-	if g.r.IntN(400) == 0 {
+	if g.late() && g.chance(3) {
 		return nil
 	}
 	list := []string{}
@@ -131,7 +134,7 @@ func (g *generator) multi(conn int, word string) step {
 	}
 	for range g.r.IntN(6) {
 		kind := pick(g, kinds...)
-		if g.r.IntN(60) == 0 {
+		if g.r.IntN(100) == 0 || word == "multiRead" && g.chance(2) {
 			kind = pick(g, "exists", "getData", "create", "setACL", "sync", "getChildren")
 		}
 		sub := g.request(conn, kind)
@@ -156,6 +159,13 @@ func (g *generator) multi(conn int, word string) step {
 			s.subs = append(s.subs, g.step(conn, "delete", path, pick(g, -1, 1)))
 		}
 		g.make(path)
+	}
+	if g.late() && g.chance(5) && word == "multi" {
+		path, acl := g.fresh(), []string{worldAll}
+		s.subs = []step{g.step(conn, "createContainer", path, "", acl, pick(g, 1, 1, 3)), g.step(conn, "create", path+"/a", "", acl, 0)}
+	}
+	if g.late() && g.chance(5) && word == "multiRead" {
+		s.subs = []step{g.create(conn, "create")}
 	}
 	g.damage(&s)
 	return s
@@ -197,7 +207,7 @@ func (g *generator) storm(conn int) {
 func (g *generator) raw(conn int) {
 	op := pick(g, 0, 10, 23, 13, 99, 108, 127, -1, -2, -100, 1<<30)
 	body := pick(g, "", "\x00", strings.Repeat("\xff", 20), strings.Repeat("\x00", 40))
-	if g.chance(8) {
+	if g.late() && g.chance(30) {
 		op, body = int(jute.OpCreateSession), "\x00\x04\x93\xe0" // a timeout
 	}
 	g.add(conn, "raw", op, body)

@@ -21,6 +21,7 @@ type known struct {
 const (
 	codeMarshalling   = "-5"
 	codeUnimplemented = "-6"
+	codeNoChildren    = "-108"
 	codeAuthFailed    = "-115"
 	codeQuota         = "-125"
 )
@@ -47,7 +48,10 @@ func knownDifferences() []known {
 			return logsIn(s) && (hasNull(s) || s.cut > 0) && (a.err == ended || a.err == codeAuthFailed)
 		}},
 		{name: "quota inside a multi", ends: true, shows: func(s *step, a, b *seen) bool {
-			return s.word == "multi" && exceeds(a) != exceeds(b)
+			return s.word == "multi" && fails(a, codeQuota) != fails(b, codeQuota)
+		}},
+		{name: "container of an ephemeral mode in a multi", ends: true, shows: func(s *step, a, b *seen) bool {
+			return s.word == "multi" && ephemeralContainer(s) && fails(a, codeNoChildren)
 		}},
 		{name: "body of a failed multiRead", shows: func(s *step, a, b *seen) bool {
 			return s.word == "multiRead" && a.err == codeMarshalling && b.err == codeMarshalling && len(a.fields) > len(b.fields)
@@ -94,9 +98,16 @@ func unusual(s *step) bool {
 	return slices.ContainsFunc(s.subs, func(sub step) bool { return unusual(&sub) })
 }
 
-// exceeds reports whether a multi failed for a quota.
-func exceeds(s *seen) bool {
-	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == "number" && f.text == codeQuota })
+// fails reports whether a multi failed with a code.
+func fails(s *seen, code string) bool {
+	return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == "number" && f.text == code })
+}
+
+// ephemeralContainer reports whether a multi creates a container with the flags of an ephemeral znode.
+func ephemeralContainer(s *step) bool {
+	return slices.ContainsFunc(s.subs, func(sub step) bool {
+		return sub.word == "createContainer" && jute.CreateMode(sub.args[3].n).Ephemeral()
+	})
 }
 
 // excuse returns a comparison's judge: the first known difference that a step shows.
