@@ -9,6 +9,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/bench"
 	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/cli"
 )
 
 // A command is one word after zooid on the command line.
@@ -20,8 +21,11 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
+		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", runStatus},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
+		{"log", "DATADIR", "show what a data directory holds", runLog},
 		{"version", "", "print the version", runVersion},
 	}
 }
@@ -54,4 +58,8 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  %-8s %-28s %s\n", c.name, c.args, c.about)
 	}
 	fmt.Fprint(w, "\nzooid COMMAND -h tells more about a command.\n")
+}
+
+func runCLI(args []string, stdout, stderr io.Writer) int {
+	return cli.Main(args, cli.Streams{In: os.Stdin, Out: stdout, Err: stderr}, versionText())
 }

@@ -150,6 +150,7 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	o.ID = uint64(q.MyID)
 	o.Membership = membership(q.Members)
 	o.Patience = time.Duration(max(q.SyncLimit, 1)) * cfg.TickTime
+	o.ReadOnlyMode = cfg.Sessions.ReadOnlyMode
 	o.Members = peers(q.Members)
 	for _, m := range q.Members.Servers {
 		if m.ID != q.MyID {

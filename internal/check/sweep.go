@@ -438,11 +438,16 @@ type deferral struct {
 	bad   mismatch
 }
 
+// nextReply returns the zxid of the reply that follows o's on its connection, or
+// one beyond all that were seen there.
 func (c *checker) nextReply(o *op) int64 {
 	k := o.conn
 	for i := 0; i+1 < k.head; i++ {
 		if &c.ops[k.pending[i]] == o {
-			return c.h.Events[c.ops[k.pending[i+1]].rep].Zxid
+			if next := c.ops[k.pending[i+1]].rep; next >= 0 {
+				return c.h.Events[next].Zxid
+			}
+			break
 		}
 	}
 	return k.max + 1

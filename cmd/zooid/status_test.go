@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/server"
+)
+
+// answering serves four-letter words with texts, as a server does, and returns
+// the address. A word without a text is refused.
+func answering(t *testing.T, texts map[string]string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			word := make([]byte, 4)
+			io.ReadFull(c, word)
+			text, ok := texts[string(word)]
+			if !ok {
+				text = string(word) + " is not executed because it is not in the whitelist.\n"
+			}
+			io.WriteString(c, text)
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// srvr is Apache's answer of a server in that mode.
+func srvr(mode string, zxid int64) string {
+	return fmt.Sprintf("Zookeeper version: 3.9.5-abc, built on 2026-01-01 00:00 UTC\nLatency min/avg/max: 0/0.5/3\nReceived: 5\nSent: 4\nConnections: 2\nOutstanding: 0\nZxid: 0x%x\nMode: %s\nNode count: 5\n", zxid, mode)
+}
+
+// nowhere is an address that nobody listens on.
+func nowhere(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestStatusVerdict: what ensembles of three get, and why.
+func TestStatusVerdict(t *testing.T) {
+	t.Parallel()
+	const idle = "This ZooKeeper instance is not currently serving requests\n"
+	lead := srvr("leader", 7<<32|20)
+	follow := srvr("follower", 7<<32|20)
+	for name, c := range map[string]struct {
+		srvr []string // of servers 1 to 3; "" is not there
+		code int
+		want []string // parts of the table
+	}{
+		"well":        {[]string{lead, follow, follow}, statusWell, []string{"leader", "0x700000014", "\nok\n"}},
+		"one is gone": {[]string{lead, follow, ""}, statusDegraded, []string{"degraded", "server 3", "no answer: "}},
+		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, statusDegraded, []string{"15", "lagging"}},
+		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, statusDegraded, []string{"2 epoch", "lagging"}},
+		"idle":        {[]string{lead, follow, idle}, statusDegraded, []string{"not serving"}},
+		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"read-only"}},
+		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, statusDegraded, []string{"leads an old epoch"}},
+		"two idle":    {[]string{idle, lead, idle}, statusUnknown, []string{"no quorum", "1 of 3 voters"}},
+		"no leader":   {[]string{follow, follow, follow}, statusUnknown, []string{"no server says that it leads"}},
+		"all gone":    {[]string{"", "", ""}, statusUnknown, []string{"no quorum"}},
+		"not ours":    {[]string{lead, follow, "220 mail ready\n"}, statusDegraded, []string{"no ZooKeeper server"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rows []*serverRow
+			for i, text := range c.srvr {
+				row := &serverRow{ID: int64(i + 1), Voter: true, Address: nowhere(t)}
+				if text != "" {
+					row.Address = answering(t, map[string]string{"srvr": text})
+				}
+				rows = append(rows, row)
+			}
+			o, code := look(rows, time.Millisecond)
+			var b strings.Builder
+			if err := o.printTable(&b, false); err != nil || code != c.code {
+				t.Errorf("code %d, %v; want %d", code, err, c.code)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(b.String(), part) {
+					t.Errorf("no %q in\n%s", part, b.String())
+				}
+			}
+		})
+	}
+}
+
+// TestStatusRow: what the words tell, and what a refused one costs.
+func TestStatusRow(t *testing.T) {
+	t.Parallel()
+	full := &serverRow{Address: answering(t, map[string]string{
+		"srvr": srvr("leader", 3<<32|1),
+		"mntr": "zk_version\t3.9.5\nzk_global_sessions\t5.0\nzk_local_sessions\t2\nzk_synced_followers\t2\n",
+		"dirs": "datadir_size: 1048576\nlogdir_size: 524288\n",
+	})}
+	full.ask()
+	got := strings.Join(full.cells()[2:], "|")
+	if want := "leader|3|0x300000001|-|2|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.hints) > 0 {
+		t.Errorf("%s, %d synced, hints %q; want %s", got, full.synced, full.hints, want)
+	}
+	few := &serverRow{ID: 9, Address: answering(t, map[string]string{"srvr": srvr("follower", 1)})}
+	few.ask()
+	if hints := strings.Join(few.hints, "\n"); few.State != stateOK || few.Sessions != -1 || few.Disk != -1 ||
+		!strings.Contains(hints, "server 9 refuses the word mntr") || !strings.Contains(hints, "word dirs") {
+		t.Errorf("state %q, sessions %d, disk %d, hints %q", few.State, few.Sessions, few.Disk, hints)
+	}
+	none := &serverRow{Address: answering(t, nil)}
+	none.ask()
+	if none.State != "it refuses the word srvr" || !strings.Contains(strings.Join(none.hints, ""), "srvr") {
+		t.Errorf("state %q, hints %q", none.State, none.hints)
+	}
+}
+
+// TestServersToAsk: which addresses a configuration gives.
+func TestServersToAsk(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, want string }{
+		"alone":      {"dataDir=DIR\nclientPort=2182\n", "1=127.0.0.1:2182"},
+		"lines":      {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nserver.1=a:1:2;2181\nserver.2=b:1:2;10.0.0.2:2182\nserver.3=c:1:2:observer;2183\n", "1=a:2181 2=10.0.0.2:2182 3=c:2183"},
+		"clientPort": {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\nclientPortAddress=10.0.0.1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n", "1=10.0.0.1:2181 2=b:2181 3=c:2181"},
+		"members":    {"server.4=a:1:2;2181\nserver.5=b:1:2\nversion=100\n", "4=a:2181 5="},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "zoo.cfg")
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "DIR", dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := serversToAsk(file, nil)
+		var got []string
+		for _, row := range rows {
+			got = append(got, fmt.Sprintf("%d=%s", row.ID, row.Address))
+		}
+		if text := strings.Join(got, " "); err != nil || text != c.want {
+			t.Errorf("%s: %q, %v; want %q", name, text, err, c.want)
+		}
+	}
+	var errs strings.Builder
+	if code := runStatus([]string{filepath.Join(t.TempDir(), "missing")}, io.Discard, &errs); code != statusUnknown || !strings.Contains(errs.String(), "missing") {
+		t.Errorf("a missing file: code %d, %q", code, errs.String())
+	}
+}
+
+// TestStatusOfServer asks a running server, for people and for programs.
+func TestStatusOfServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}, FourLetterWords: []string{"*"}, Version: "1.2, built on 2026-01-01 00:00 UTC"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	_, port, _ := net.SplitHostPort(s.Addrs()[0].String())
+	file := filepath.Join(t.TempDir(), "zoo.cfg")
+	if err := os.WriteFile(file, []byte("dataDir="+dir+"\nclientPort="+port+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	var o overview
+	for range 500 { // it may not serve yet
+		out.Reset()
+		if runStatus([]string{"-json", file}, &out, io.Discard) == statusWell {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := json.Unmarshal([]byte(out.String()), &o); err != nil || o.State != "ok" || len(o.Servers) != 1 {
+		t.Fatalf("%v in %s", err, out.String())
+	}
+	if row := o.Servers[0]; row.Role != "standalone" || row.Disk <= 0 || row.Sessions != 0 || len(o.Hints) > 0 {
+		t.Errorf("%+v, hints %q", row, o.Hints)
+	}
+	out.Reset()
+	if code := runStatus([]string{file}, &out, io.Discard); code != statusWell || !strings.Contains(out.String(), "standalone") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("code %d, table\n%s", code, out.String())
+	}
+}
