@@ -132,6 +132,9 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	if cfg.Client.Port >= 0 {
 		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}
 	}
+	if err := localSessions(&cfg.Sessions, log); err != nil {
+		return o, err
+	}
 	if err := secureOptions(cfg, log, &o); err != nil {
 		return o, err
 	}

@@ -227,10 +227,13 @@ func (o *overview) judge(alone bool) int {
 	lead := leading(o.Servers)
 	voters, serving := 0, 0
 	for _, row := range o.Servers {
-		well := row.State == stateOK && row.Role != "read-only"
-		if row.Role == "leader" && row != lead {
-			well, row.State = false, "leads an old epoch"
+		switch {
+		case row.Role == "leader" && row != lead:
+			row.State = "leads an old epoch"
+		case row.Role == "read-only" && (row.State == stateOK || row.State == stateLagging):
+			row.State = stateReadOnly
 		}
+		well := row.State == stateOK
 		if row.Voter {
 			voters++
 			if well || row.State == stateLagging {

@@ -76,7 +76,7 @@ func TestStatusVerdict(t *testing.T) {
 		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, statusDegraded, []string{"15", "lagging"}},
 		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, statusDegraded, []string{"2 epoch", "lagging"}},
 		"idle":        {[]string{lead, follow, idle}, statusDegraded, []string{"not serving"}},
-		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"read-only"}},
+		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"server 3 (127.0.0.1:", "read-only: it has no leader"}},
 		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, statusDegraded, []string{"leads an old epoch"}},
 		"two idle":    {[]string{idle, lead, idle}, statusUnknown, []string{"no quorum", "1 of 3 voters"}},
 		"no leader":   {[]string{follow, follow, follow}, statusUnknown, []string{"no server says that it leads"}},
@@ -117,7 +117,7 @@ func TestStatusRow(t *testing.T) {
 	})}
 	full.ask()
 	got := strings.Join(full.cells()[2:], "|")
-	if want := "leader|3|0x300000001|-|2|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.hints) > 0 {
+	if want := "leader|3|0x300000001|-|1|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.hints) > 0 {
 		t.Errorf("%s, %d synced, hints %q; want %s", got, full.synced, full.hints, want)
 	}
 	few := &serverRow{ID: 9, Address: answering(t, map[string]string{"srvr": srvr("follower", 1)})}

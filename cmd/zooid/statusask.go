@@ -19,8 +19,9 @@ const (
 
 // States of a server; others are texts that say what is wrong.
 const (
-	stateOK      = "ok"
-	stateLagging = "lagging"
+	stateOK       = "ok"
+	stateLagging  = "lagging"
+	stateReadOnly = "read-only: it has no leader"
 )
 
 // A serverRow is what is known of one server. What it didn't tell is -1 or "".
@@ -83,7 +84,7 @@ func (row *serverRow) server(text string) string {
 		case "Mode":
 			row.Role = value
 		case "Connections":
-			row.Clients = number(value)
+			row.Clients = max(number(value)-1, 0) // the one that asks counts too
 		}
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(zxid, "0x"), 16, 64)

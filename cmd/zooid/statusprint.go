@@ -78,9 +78,9 @@ func painted(b *strings.Builder, colours bool, colour, text string) {
 
 func (row *serverRow) colour() string {
 	switch {
-	case row.State == stateOK && row.Role != "read-only":
+	case row.State == stateOK:
 		return plain
-	case row.State == stateOK || row.State == stateLagging:
+	case row.State == stateReadOnly || row.State == stateLagging:
 		return yellow
 	}
 	return red

@@ -43,8 +43,10 @@ type client struct {
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
 	attach      []byte // the record that attaches the session, until it is applied; guarded by replica.mu
+	attaching   bool   // attach was sent; guarded by replica.mu
 	session     int64
 	timeout     int32 // ms
+	readOnly    bool  // connected while this server was read-only
 	established chan struct{}
 
 	reported  int64                     // lastHeard when it was last reported to the leader; owned by the quorum's loop

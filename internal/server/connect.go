@@ -26,19 +26,14 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case r.readOnly():
+		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
 	}
-	c.hello = *req
-	c.hello.Passwd = append([]byte(nil), req.Passwd...)
-	c.timeout = r.limits.clampTimeout(req.Timeout)
-	c.lastHeard.Store(r.now() / 1e6)
-	r.clients[c.id] = c
-	c.stats.received.Add(1)
-	r.stats.received.Add(1)
-	r.meters.connectionRequests.Inc()
+	r.register(c, req)
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
 		r.submitAttach(c, jute.OpCreateSession, r.secret())
@@ -54,6 +49,18 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 	return nil
 }
 
+// register makes c one of this server's clients; mu is held alone.
+func (r *replica) register(c *client, req *jute.ConnectRequest) {
+	c.hello = *req
+	c.hello.Passwd = append([]byte(nil), req.Passwd...)
+	c.timeout = r.limits.clampTimeout(req.Timeout)
+	c.lastHeard.Store(r.now() / 1e6)
+	r.clients[c.id] = c
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	r.meters.connectionRequests.Inc()
+}
+
 func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
 	c.hello.Passwd = passwd
 	var body []byte
@@ -63,6 +70,18 @@ func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
 		body = jute.AppendInt(jute.AppendBuffer(body, passwd), c.timeout)
 	}
 	c.attach = tree.AppendRecord(nil, &tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: body})
+	if r.alone || r.leader.Leader != 0 {
+		r.sendAttach(c)
+	}
+}
+
+// sendAttach sends the request to attach c's session, which is done once: a copy
+// that comes late would give the session back to a connection that it has left,
+// or begin it again after its end, and the writes of that connection, which their
+// sequence numbers tell apart only while they don't begin anew, could be applied
+// twice. mu is held alone.
+func (r *replica) sendAttach(c *client) {
+	c.attaching = true
 	r.outbox.addRecords(c.attach)
 	r.kick()
 }
@@ -96,24 +115,30 @@ func (r *replica) attached(res *tree.Result) {
 	default:
 		why = "its session is over or the password is wrong"
 	}
-	c.mu.Lock()
-	c.attach = nil
-	var start int
-	c.out, start = jute.BeginFrame(c.out)
-	c.out = jute.EndFrame(reply.Append(c.out), start)
-	r.stats.sent.Add(1)
 	if res.Op == jute.OpCreateSession {
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
 		r.meters.did(res.Op, 1)
 	} else {
 		c.stats.sent.Add(1)
 	}
+	r.answerConnect(c, &reply, why)
+	r.touch(c)
+}
+
+// answerConnect queues the answer to c's connect request; why, if not empty, is
+// why the connection closes behind it. mu is held alone.
+func (r *replica) answerConnect(c *client, reply *jute.ConnectResponse, why string) {
+	c.mu.Lock()
+	c.attach = nil
+	var start int
+	c.out, start = jute.BeginFrame(c.out)
+	c.out = jute.EndFrame(reply.Append(c.out), start)
+	r.stats.sent.Add(1)
 	if why != "" {
 		c.closeLocked(why)
 	}
 	c.mu.Unlock()
 	close(c.established)
-	r.touch(c)
 }
 
 // ended closes the connection of a session that is over; mu is held alone.
@@ -150,8 +175,6 @@ func (r *replica) disconnected(c *client) {
 		delete(r.sessions, c.session)
 		if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
-		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
-			r.heardLast = append(r.heardLast, c.session)
 		}
 	}
 	r.watchMu.Lock()

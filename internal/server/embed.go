@@ -61,7 +61,7 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
 		},
 		auth: o.Auth, sasl: saslRuleOf(&opt), log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) == 0,
-		membership: opt.Membership, vet: o.Vet,
+		membership: opt.Membership, vet: o.Vet, readOnlyMode: opt.ReadOnlyMode && len(opt.Members) > 1,
 		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
 		now:       o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
 		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6),

@@ -48,18 +48,28 @@ func (r *replica) Forwarded(records []byte) error {
 	return nil
 }
 
-// Resend puts everything of this server's clients that is not applied in the
-// outbox again. What else was there is dropped: it came from followers, which
-// send it again themselves, or from a leader that is none any more.
+// Resend puts every write of this server's clients that is not applied in the
+// outbox again, and ends connections whose session was about to be attached. What
+// else was there is dropped: it came from followers, which send it again
+// themselves, or from a leader that is none any more.
 func (r *replica) Resend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.resend()
+}
+
+// resend is Resend with mu held alone.
+func (r *replica) resend() {
 	r.outbox.clear()
 	for _, c := range r.clientsByID() {
-		c.mu.Lock()
-		if c.attach != nil {
-			r.outbox.addRecords(c.attach)
+		switch {
+		case c.attach == nil:
+		case c.attaching:
+			c.closeAfter("its session may have been attached or not when the leader was lost; it tries again")
+		default:
+			r.sendAttach(c)
 		}
+		c.mu.Lock()
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
 			if q.op.isWrite() && !q.held {
 				r.outbox.addRecords(q.body)
@@ -79,12 +89,11 @@ func (r *replica) clientsByID() []*client {
 }
 
 // Heard returns the sessions of this server's clients that sent something since
-// the last call, those of connections that ended meanwhile too.
+// the last call.
 func (r *replica) Heard() []int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	heard := r.heardLast
-	r.heardLast = nil
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var heard []int64
 	for id, c := range r.sessions { // any order: sorted below
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at

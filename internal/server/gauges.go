@@ -52,7 +52,7 @@ func (s *Server) gauges() *metrics.Registry {
 	state("ephemerals_count", (*tree.Tree).EphemeralsCount)
 	state("approximate_data_size", func(t *tree.Tree) int { return t.ApproximateDataSize() + len("/") })
 	state("global_sessions", (*tree.Tree).SessionCount)
-	zero("local_sessions")
+	whole("local_sessions", s.readOnlySessions) // there are no others
 	whole("open_file_descriptor_count", openFiles)
 	whole("max_file_descriptor_count", openFilesMax)
 	reg.Gauge("connection_drop_probability", func() metrics.Value { return metrics.Float(0) })

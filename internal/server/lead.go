@@ -18,11 +18,11 @@ const stallMs = 1000
 // Lead tells the replica who leads. With a new leader everything unapplied is
 // sent again; a server that begins to lead gives every session its full timeout.
 func (r *replica) Lead(l quorum.Leadership) {
-	if l.Leader != 0 && !r.alone {
-		r.Resend()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if l.Leader != 0 && !r.alone {
+		r.resend()
+	}
 	now := r.now() / 1e6
 	if l.IsLeader && !r.leader.IsLeader {
 		r.tree.Sessions(func(s tree.Session) bool {
@@ -39,8 +39,10 @@ func (r *replica) Lead(l quorum.Leadership) {
 	r.led(l, now)
 	r.leader = l
 	r.catchUp()
-	r.heardLast = nil // a new leader gives every session its full timeout
-	r.cutOff = r.cutOff && l.Leader == 0
+	if r.cutOff && l.Leader != 0 {
+		r.cutOff = false
+		r.endReadOnly()
+	}
 }
 
 // catchUp begins to serve if the state is that of the leader's term already: its
@@ -54,11 +56,14 @@ func (r *replica) catchUp() {
 func (r *replica) checkQuorum(now, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.cutOff {
+		r.endSilent(now)
+	}
 	if r.leader.Leader != 0 || r.cutOff || now-r.leaderlessSince < patience {
 		return
 	}
 	r.cutOff = true
-	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients))
+	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnly())
 	for _, c := range r.clientsByID() {
 		c.closeAfter("this server is cut off from a quorum")
 	}

@@ -32,8 +32,12 @@ type Options struct {
 	// PeerListen is where this server listens for its peers.
 	PeerListen string
 	// Patience is how long clients keep their connection to a server that has no
-	// leader: their reads are answered, their writes wait.
+	// leader: their reads are answered, their writes wait. With ReadOnlyMode it is
+	// at most 2 s, or a tick if that is longer.
 	Patience time.Duration
+	// ReadOnlyMode makes a server of an ensemble serve read-only, after Patience,
+	// the clients that ask for it (readonlymode.enabled).
+	ReadOnlyMode bool
 
 	Tick              time.Duration // tickTime
 	SessionTimeoutMin time.Duration // minSessionTimeout
@@ -105,6 +109,9 @@ func (o Options) withDefaults() Options {
 	def(&o.WriteTimeout, writeTimeoutDefault)
 	def(&o.ReapInterval, reapIntervalDefault)
 	def(&o.Patience, patienceTicks*o.Tick)
+	if o.ReadOnlyMode {
+		o.Patience = min(o.Patience, max(readOnlyPatience, o.Tick))
+	}
 	num(&o.MaxFrame, jute.MaxBufferDefault)
 	num(&o.MaxOutstanding, outstandingDefault)
 	num(&o.SnapCount, snapCountDefault)

@@ -34,6 +34,9 @@ type replica struct {
 	membership  Membership
 	vet         func(body []byte) jute.Code
 	alone       bool // no ensemble: nothing is ever sent again
+	// readOnlyMode says that clients are served read-only while this server is cut off.
+	readOnlyMode bool
+
 	outbox      outbox
 	syncs       syncs
 	outstanding atomic.Int64 // requests without an answer, over all clients
@@ -49,12 +52,9 @@ type replica struct {
 	scratch  []int64           // watchers of one event
 	event    []byte            // encoded notification
 	expiry   expiry
-	// heardLast are sessions whose connection ended before the leader was told that
-	// they were heard. There are none without a leader.
-	heardLast []int64
-	leader    quorum.Leadership
-	serving   bool // something of a leader's term was applied, so no old state is shown
-	cutOff    bool // no leader for too long: clients are refused
+	leader   quorum.Leadership
+	serving  bool // something of a leader's term was applied, so no old state is shown
+	cutOff   bool // no leader for too long: clients are refused
 
 	leaderlessSince int64 // now (ms)
 
@@ -165,12 +165,13 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 	if c.closed || c.closing {
 		return
 	}
-	req := c.unanswered.front()
-	if c.unanswered.len() == 0 || req.seq != res.Seq {
+	if c.unanswered.len() == 0 || c.unanswered.front().seq != res.Seq {
 		c.closeLocked("its queue of requests lost step with the log")
+		r.touch(c)
 		r.log.Error("invariant broken: an applied write is not the first unanswered one of its connection", "client", c.remote, "seq", res.Seq)
 		return
 	}
+	req := c.unanswered.front()
 	out, start := jute.BeginFrame(c.out)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
 	out = h.Append(out)

@@ -68,6 +68,7 @@ func Open(opt Options) (*Server, error) {
 	if err := s.recover(registry, opt); err != nil {
 		return nil, err
 	}
+	space := s.lookAtSpace(spaceSeen{})
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
@@ -75,7 +76,7 @@ func Open(opt Options) (*Server, error) {
 	s.wg.Add(3)
 	go s.timers()
 	go s.reaper()
-	go s.watchSpace()
+	go s.watchSpace(space)
 	return s, nil
 }
 

@@ -22,8 +22,9 @@ const (
 	// spaceInterval is how often the free space is looked at: a second of writes at
 	// full speed is far less than the limit.
 	spaceInterval = time.Second
-	// spaceRefuseBytesMax and spaceRefuseShare make the limit: on a small file
-	// system a fixed number of bytes would refuse writes for ever.
+	// spaceRefuseBytesMax and spaceRefuseShare make the limit: a gigabyte is room
+	// for many full segments and snapshots on a disk of any size, and a small file
+	// system would never have so much.
 	spaceRefuseBytesMax = 1 << 30
 	spaceRefuseShare    = 10
 )
@@ -36,9 +37,10 @@ func (r *replica) readNoRoom(_ *client, out, _ []byte) ([]byte, jute.Code) {
 }
 
 // spaceLimits are the limits of free space on the file systems of the data
-// directory: at most a tenth of the smaller one must stay free.
+// directory: a gigabyte must stay free, or a tenth of the smaller one if that is
+// less.
 func spaceLimits(opt Options) storage.SpaceLimits {
-	limits := storage.SpaceLimits{RefuseBytes: spaceRefuseBytesMax}
+	limits := storage.SpaceLimits{RefusePercent: -1, RefuseBytes: spaceRefuseBytesMax}
 	for _, dir := range []string{opt.DataDir, opt.LogDir} {
 		_, total, err := storage.OS{}.Free(dir)
 		for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
@@ -52,44 +54,53 @@ func spaceLimits(opt Options) storage.SpaceLimits {
 	return limits
 }
 
+// spaceSeen is what the last look at the free space has shown.
+type spaceSeen struct {
+	level storage.SpaceLevel
+	fault string // why it couldn't be told
+	led   bool   // this server led, on a full disk
+}
+
 // watchSpace follows the free space until the server stops.
-func (s *Server) watchSpace() {
+func (s *Server) watchSpace(seen spaceSeen) {
 	defer s.wg.Done()
-	var before storage.SpaceLevel
-	said, led := "", false
-	for {
-		state, err := s.dir.SpaceState()
-		if err != nil {
-			if text := err.Error(); text != said {
-				said = text
-				s.log.Error("the free space can't be told; clients' writes go on as before", "err", err)
-			}
-			state.Level = before
-		}
-		s.reportSpace(before, state)
-		refuse := state.Level == storage.SpaceRefuse
-		s.replica.noRoom.Store(refuse)
-		leads := refuse && s.peer.Status().IsLeader
-		if leads && !led {
-			s.peer.Yield()
-		}
-		before, led = state.Level, leads
-		if !s.pause(spaceInterval) {
-			return
+	for s.pause(spaceInterval) {
+		seen = s.lookAtSpace(seen)
+	}
+}
+
+// lookAtSpace looks at the free space, does what follows from it, and returns
+// what to compare the next look with.
+func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
+	state, err := s.dir.SpaceState()
+	seen := spaceSeen{level: state.Level}
+	if err != nil {
+		seen.level, seen.fault = before.level, err.Error()
+		if seen.fault != before.fault {
+			s.log.Error("the free space can't be told; clients' writes go on as before", "err", err)
 		}
 	}
+	refuse := seen.level == storage.SpaceRefuse
+	if seen.level != before.level {
+		s.reportSpace(before.level, state)
+		s.replica.noRoom.Store(refuse)
+	}
+	seen.led = refuse && s.peer.Status().IsLeader
+	if seen.led && !before.led {
+		s.peer.Yield()
+	}
+	return seen
 }
 
 // reportSpace tells the operator when the level has changed.
 func (s *Server) reportSpace(before storage.SpaceLevel, now storage.SpaceState) {
 	where := []any{"dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir, "freeBytes", now.Free, "ofBytes", now.Total}
 	switch {
-	case now.Level == before:
 	case now.Level == storage.SpaceRefuse:
 		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted", where...)
 	case before == storage.SpaceRefuse:
 		s.log.Info("there is room on the disk again: clients' writes are accepted", where...)
 	case now.Level == storage.SpaceWarn:
-		s.log.Warn("the disk fills up; at a tenth of its size or less this server will refuse its clients' writes", where...)
+		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk", where...)
 	}
 }

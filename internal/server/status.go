@@ -61,8 +61,12 @@ func (s *Server) Status() Status {
 	r := s.replica
 	r.mu.RLock()
 	serving, leads, zxid, nodes := r.serving && !r.cutOff, r.leader.IsLeader, r.tree.LastZxid(), r.tree.NodeCount()+1
+	readOnly := r.readOnly()
 	r.mu.RUnlock()
 	mode, peerState := s.mode(leads)
+	if readOnly {
+		serving, mode, peerState = true, ModeReadOnly, ""
+	}
 	return Status{
 		Version: s.opt.Version, Mode: mode, PeerState: peerState, Serving: serving, Latency: r.stats.latency.public(),
 		Received: r.stats.received.Load(), Sent: r.stats.sent.Load(), Connections: s.connCount(),
