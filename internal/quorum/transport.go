@@ -17,10 +17,10 @@ const (
 	// dropped, which raft survives, and the connection is made anew so that
 	// forwarded requests are sent again.
 	sendQueueBytesMax = 64 << 20
-	dialTimeout       = 2 * time.Second
+	dialTimeout       = time.Second
 	writeTimeout      = 5 * time.Second
 	redialMin         = 20 * time.Millisecond
-	redialMax         = time.Second
+	redialMax         = 250 * time.Millisecond
 	// eventsMax is how many received messages may wait for the loop; a full
 	// queue stops the reading of peers.
 	eventsMax = 1024
@@ -51,7 +51,7 @@ func newTransport(id, cluster uint64, log *slog.Logger) *transport {
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.dial = func(ctx context.Context, addr string) (net.Conn, error) {
-		d := net.Dialer{Timeout: dialTimeout} // resolves the name at each dial
+		d := net.Dialer{Timeout: dialTimeout, Control: endUnacked} // resolves the name at each dial
 		return d.DialContext(ctx, "tcp", addr)
 	}
 	return t

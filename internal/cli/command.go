@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A command is one row of the table.
+type command struct {
+	name    string // one word, or two such as "acl explain"
+	usage   string // what follows the name, in zkCli's form
+	about   string // one line
+	flags   []flag
+	max     int  // arguments beside flags; -1 for any number
+	min     int  // arguments beside flags
+	offline bool // needs no connection
+	paths   bool // arguments are paths, for completion
+	raw     bool // flags stand before the arguments only
+	run     func(ctx context.Context, s *shell, a *args) error
+}
+
+// A flag is one option of a command.
+type flag struct {
+	name  string
+	value string // what its value is called; "" for a switch
+	about string
+}
+
+// outputFlag is an option of every command.
+var outputFlag = flag{"o", "text|json", "how to print the result"}
+
+// args are a command's parsed arguments.
+type args struct {
+	cmd   *command
+	words []string          // arguments that are no flags
+	flags map[string]string // by name; "" for a switch
+}
+
+// usageError says that a command was called wrongly; its usage is shown then.
+type usageError struct {
+	cmd    *command
+	reason string // "" if the usage says it all
+}
+
+func (e *usageError) Error() string {
+	if e.reason == "" {
+		return e.cmd.name + " " + e.cmd.usage
+	}
+	return e.reason
+}
+
+func (a *args) usagef(format string, v ...any) error {
+	return &usageError{a.cmd, fmt.Sprintf(format, v...)}
+}
+
+// parse sorts words into flags and arguments. Flags may stand anywhere and begin
+// with one dash or two; switches of one letter may share a dash; a value may
+// follow directly or after "="; "--" ends the flags. A negative number is an
+// argument.
+func (c *command) parse(words []string) (*args, error) {
+	a := &args{cmd: c, flags: map[string]string{}}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if w == "--" {
+			a.words = append(a.words, words[i+1:]...)
+			break
+		}
+		if c.raw && len(a.words) > 0 || len(w) < 2 || w[0] != '-' || isNumber(w) {
+			a.words = append(a.words, w)
+			continue
+		}
+		takes, err := a.flag(w)
+		if err != nil {
+			return nil, err
+		}
+		if takes == "" {
+			continue
+		}
+		if i++; i >= len(words) {
+			return nil, a.usagef("%s: the flag -%s needs a value", c.name, takes)
+		}
+		a.flags[takes] = words[i]
+	}
+	if len(a.words) < c.min {
+		return nil, &usageError{c, ""}
+	}
+	if c.max >= 0 && len(a.words) > c.max {
+		return nil, a.usagef("%s takes at most %d arguments, and %q is one more", c.name, c.max, a.words[c.max])
+	}
+	return a, nil
+}
+
+// flag takes the flag or flags in word. It returns the name of the one whose value
+// is the next word, "" if there is none.
+func (a *args) flag(word string) (takes string, err error) {
+	text := strings.TrimPrefix(word[1:], "-")
+	name, value, given := strings.Cut(text, "=")
+	if f := a.cmd.findFlag(name); f != nil {
+		switch {
+		case f.value == "" && given:
+			return "", a.usagef("%s: the flag -%s takes no value", a.cmd.name, name)
+		case f.value == "" || given:
+			a.flags[name] = value
+			return "", nil
+		}
+		return name, nil
+	}
+	for i := range len(text) {
+		f := a.cmd.findFlag(text[i : i+1])
+		switch {
+		case f == nil:
+			return "", a.usagef("%s has no flag %s", a.cmd.name, word)
+		case f.value == "":
+			a.flags[f.name] = ""
+		case i+1 < len(text):
+			a.flags[f.name] = text[i+1:]
+			return "", nil
+		default:
+			return f.name, nil
+		}
+	}
+	return "", nil
+}
+
+func (c *command) findFlag(name string) *flag {
+	if name == outputFlag.name {
+		return &outputFlag
+	}
+	for i := range c.flags {
+		if c.flags[i].name == name {
+			return &c.flags[i]
+		}
+	}
+	return nil
+}
+
+func isNumber(word string) bool {
+	_, err := strconv.ParseFloat(word, 64)
+	return err == nil
+}
+
+// has reports whether the flag was given.
+func (a *args) has(name string) bool {
+	_, ok := a.flags[name]
+	return ok
+}
+
+// arg returns the argument at i, "" if there are fewer.
+func (a *args) arg(i int) string {
+	if i < len(a.words) {
+		return a.words[i]
+	}
+	return ""
+}
+
+// argOr returns the argument at i, or otherwise if there are fewer.
+func (a *args) argOr(i int, otherwise string) string {
+	if i < len(a.words) {
+		return a.words[i]
+	}
+	return otherwise
+}
+
+// number returns a flag's value, or otherwise if it wasn't given.
+func (a *args) number(name string, otherwise int64) (int64, error) {
+	text, ok := a.flags[name]
+	if !ok {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, a.usagef("%s -%s: %q is not a whole number", a.cmd.name, name, text)
+	}
+	return n, nil
+}
+
+// version returns the value of -v, or of the old positional form, or -1.
+func (a *args) version(position int) (int32, error) {
+	text := a.argOr(position, "-1")
+	if v, ok := a.flags["v"]; ok {
+		text = v
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, a.usagef("%s: the version %q is not a whole number; stat shows a znode's versions", a.cmd.name, text)
+	}
+	return int32(n), nil
+}
+
+// duration returns a flag's value, or otherwise if it wasn't given.
+func (a *args) duration(name string, otherwise time.Duration) (time.Duration, error) {
+	text, ok := a.flags[name]
+	if !ok {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, a.usagef("%s -%s: %q is not a length of time such as 500ms, 2s, 36h", a.cmd.name, name, text)
+	}
+	return d, nil
+}
+
+// find returns the command that words begin with, and the rest of them.
+func find(words []string) (*command, []string) {
+	table := commands()
+	for n := min(2, len(words)); n > 0; n-- {
+		name := strings.Join(words[:n], " ")
+		for i := range table {
+			if table[i].name == name {
+				return &table[i], words[n:]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// printUsage prints a command's usage and its flags.
+func (c *command) printUsage(w io.Writer) {
+	fmt.Fprintln(w, strings.TrimRight(c.name+" "+c.usage, " "))
+	for _, f := range c.flags {
+		fmt.Fprintf(w, "  -%-18s %s\n", strings.TrimRight(f.name+" "+f.value, " "), f.about)
+	}
+}
+
+// printCommands prints the table, as zkCli does for an unknown command.
+func printCommands(w io.Writer) {
+	for _, c := range commands() {
+		fmt.Fprintf(w, "\t%s\n", strings.TrimRight(c.name+" "+c.usage, " "))
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import "slices"
+
+// commands returns the table: zkCli's commands first, in their form, then those of
+// this shell alone; each part is sorted.
+func commands() []command { return slices.Concat(zkCliCommands(), ownCommands()) }
+
+var (
+	statFlag    = flag{"s", "", "print the stat, too"}
+	watchFlag   = flag{"w", "", "leave a watch, whose event is printed"}
+	versionFlag = flag{"v", "version", "fail unless the version is this"}
+	noACLFlag   = flag{"noacl", "", "leave ACLs out: copies are open to everybody"}
+	dryRunFlag  = flag{"dry-run", "", "say what would be done, and do nothing"}
+	formatFlag  = flag{"format", "json|yaml|tar", "the file's format, if its name doesn't tell"}
+	quotaLimit  = []flag{
+		{"n", "num", "znodes, soft: a warning in the server's log"}, {"b", "bytes", "bytes, soft"},
+		{"N", "num", "znodes, hard: refused with enforceQuota"}, {"B", "bytes", "bytes, hard"},
+	}
+)
+
+// switches returns flags as such without values.
+func switches(flags []flag) []flag {
+	out := slices.Clone(flags)
+	for i := range out {
+		out[i].value = ""
+	}
+	return out
+}
+
+// zkCliCommands are those of Apache's shell.
+func zkCliCommands() []command {
+	return []command{
+		{name: "addWatch", usage: "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+			about: "leave a watch that stays, on a znode or all below it", min: 1, max: 1, paths: true, run: runAddWatch,
+			flags: []flag{{"m", "mode", "PERSISTENT or PERSISTENT_RECURSIVE"}}},
+		{name: "addauth", usage: "scheme auth", about: "add an identity, such as digest user:password", min: 2, max: 2, run: runAddAuth},
+		{name: "close", about: "end the session", offline: true, run: runClose},
+		{name: "config", usage: "[-c] [-w] [-s]", about: "print the ensemble's membership", run: runConfig,
+			flags: []flag{{"c", "", "the version and the clients' addresses only"}, watchFlag, statFlag}},
+		{name: "connect", usage: "host:port", about: "open a new session, there or with the same servers", max: 1, offline: true, run: runConnect},
+		{name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", about: "create a znode", min: 1, max: 3, paths: true, run: runCreate,
+			flags: []flag{{"s", "", "sequential: ten digits are appended"}, {"e", "", "ephemeral: it goes with this session"},
+				{"c", "", "container: it goes after its last child"}, {"t", "ttl", "goes this many ms after its last change, without children"}}},
+		{name: "delete", usage: "[-v version] path", about: "delete a znode without children", min: 1, max: 2, paths: true, run: runDelete,
+			flags: []flag{versionFlag}},
+		{name: "deleteall", usage: "path [-b batch size]", about: "delete a znode with everything below it", min: 1, max: 1, paths: true, run: runDeleteAll,
+			flags: []flag{{"b", "batch", "znodes to a transaction (1000)"}, dryRunFlag}},
+		{name: "delquota", usage: "[-n|-b|-N|-B] path", about: "remove a quota, or one limit of it", min: 1, max: 1, paths: true, run: runDelQuota,
+			flags: switches(quotaLimit)},
+		{name: "get", usage: "[-s] [-w] [-b] [-x] path", about: "print a znode's data", min: 1, max: 2, paths: true, run: runGet,
+			flags: []flag{{"b", "", "data in base64"}, statFlag, watchFlag, {"x", "", "data as a hex dump"}}},
+		{name: "getAcl", usage: "[-s] path", about: "print a znode's ACL", min: 1, max: 1, paths: true, run: runGetACL, flags: []flag{statFlag}},
+		{name: "getAllChildrenNumber", usage: "path", about: "print how many znodes are below one", min: 1, max: 1, paths: true, run: runAllChildrenNumber},
+		{name: "getEphemerals", usage: "path", about: "print this session's ephemeral znodes", max: 1, paths: true, run: runEphemerals},
+		{name: "history", about: "print the last commands with their numbers", offline: true, run: runHistory},
+		{name: "listquota", usage: "path", about: "print a quota and what is used of it", min: 1, max: 1, paths: true, run: runListQuota},
+		{name: "ls", usage: "[-s] [-w] [-R] path", about: "print the names of a znode's children", min: 1, max: 2, paths: true, run: runLs,
+			flags: []flag{{"R", "", "all below it, a path to a line"}, statFlag, watchFlag}},
+		{name: "printwatches", usage: "on|off", about: "print events of watches, or don't", max: 1, offline: true, run: runPrintWatches},
+		{name: "quit", about: "end the session and leave", offline: true, run: runQuit},
+		{name: "reconfig", usage: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+			about: "change the ensemble's membership", run: runReconfig,
+			flags: []flag{{"add", "servers", "servers to add or change"}, {"remove", "ids", "ids of servers to remove"},
+				{"members", "servers", "the whole new membership"}, {"file", "path", "a file with the whole new membership"},
+				{"v", "version", "fail unless the configuration's version is this, in hexadecimal"}, statFlag}},
+		{name: "redo", usage: "cmdno", about: "run a command of the history again", min: 1, max: 1, offline: true, run: runRedo},
+		{name: "removewatches", usage: "path [-c|-d|-a|-p|-r] [-l]", about: "remove this session's watches of a znode", min: 1, max: 1, paths: true, run: runRemoveWatches,
+			flags: []flag{{"a", "", "of any type, as without a flag"}, {"c", "", "watches of children"}, {"d", "", "watches of data"},
+				{"p", "", "persistent watches"}, {"r", "", "persistent recursive watches"}, {"l", "", "accepted; watches here always go"}}},
+		{name: "set", usage: "path data [-s] [-v version] [-b]", about: "replace a znode's data", min: 2, max: 3, paths: true, run: runSet,
+			flags: []flag{{"b", "", "data is base64"}, statFlag, versionFlag}},
+		{name: "setAcl", usage: "[-s] [-v version] [-R] path acl", about: "replace a znode's ACL", min: 2, max: 2, paths: true, run: runSetACL,
+			flags: []flag{{"R", "", "and that of everything below it"}, statFlag, {"v", "version", "fail unless the ACL's version is this"}}},
+		{name: "setquota", usage: "-n|-b|-N|-B val path", about: "limit the znodes or bytes below a znode", min: 1, max: 1, paths: true, run: runSetQuota,
+			flags: quotaLimit},
+		{name: "stat", usage: "[-w] path", about: "print a znode's metadata", min: 1, max: 2, paths: true, run: runStat, flags: []flag{watchFlag}},
+		{name: "sync", usage: "path", about: "wait until this server has all that was written", min: 1, max: 1, paths: true, run: runSync},
+		{name: "version", about: "print the shell's version", offline: true, run: runVersion},
+		{name: "whoami", about: "print the identities the server knows this session by", max: -1, run: runWhoAmI},
+	}
+}
+
+// ownCommands are what zkCli doesn't have.
+func ownCommands() []command {
+	places := "path|host:port,…/path"
+	copyFlags := []flag{noACLFlag}
+	top := command{usage: "[-n rounds] [-i interval]", about: "show how the servers do", offline: true, run: runTop,
+		flags: []flag{{"n", "rounds", "how many times (on a terminal until Ctrl-C, else once)"}, {"i", "interval", "time between two (2s)"}}}
+	statTop := top
+	top.name, statTop.name, statTop.about = "top", "stat top", "the same as top"
+	return []command{
+		{name: "acl explain", usage: "path", about: "tell in words who may do what with a znode, and if you may", min: 1, max: 1, paths: true, run: runExplain},
+		{name: "cp", usage: "[-noacl] " + places + " " + places, about: "copy a subtree to where nothing is; copies are persistent znodes", min: 2, max: 2, paths: true, run: runCp, flags: copyFlags},
+		{name: "diff", usage: "[-noacl] " + places + " " + places, about: "compare two subtrees; exit code 4 if they differ", min: 2, max: 2, paths: true, run: runDiff,
+			flags: []flag{{"noacl", "", "don't compare ACLs"}}},
+		{name: "du", usage: "[-s] [-d depth] [-n top] [-h] [path]", about: "add up bytes and znodes of each subtree", max: 1, paths: true, run: runDu,
+			flags: []flag{{"s", "", "the total only"}, {"d", "depth", "no deeper than this"}, {"n", "top", "the largest only, largest first"}, {"h", "", "sizes in units"}}},
+		{name: "exit", about: "the same as quit", offline: true, run: runQuit},
+		{name: "export", usage: "[-format json|yaml|tar] [-noacl] [-dry-run] path [file[.gz]]", about: "write a subtree to a file, without ephemeral znodes", min: 1, max: 2, paths: true, run: runExport,
+			flags: []flag{formatFlag, {"noacl", "", "leave ACLs out"}, dryRunFlag}},
+		{name: "find", usage: "[-name glob] [-path regexp] [-type kind] [-size n] [-children n] [-owner session] [-newer age] [-older age] [-maxdepth n] [path]",
+			about: "print the znodes that all flags describe; exit code 4 if none", max: 1, paths: true, run: runFind,
+			flags: []flag{{"name", "glob", "the last part of the path, as in shells"}, {"path", "regexp", "the whole path"},
+				{"type", "kind", "persistent or ephemeral"}, {"size", "n", "bytes of data: n, +n for more, -n for less"},
+				{"children", "n", "number of children, likewise"}, {"owner", "session", "ephemerals of a session, as 0x…"},
+				{"newer", "age", "data changed less than this ago, such as 36h"}, {"older", "age", "data unchanged for this long"},
+				{"maxdepth", "n", "no deeper than this"}}},
+		{name: "grep", usage: "[-i] [-F] [-l] [-c] regexp [path]", about: "print lines of data that match; exit code 4 if none", min: 1, max: 2, paths: true, run: runGrep,
+			flags: []flag{{"i", "", "either case"}, {"F", "", "plain text, no pattern"}, {"l", "", "paths only"}, {"c", "", "count the lines"}}},
+		{name: "help", usage: "[command]", about: "list the commands, or tell about one", max: 2, offline: true, run: runHelp},
+		{name: "import", usage: "[-format json|yaml|tar] [-overwrite] [-noacl] [-dry-run] file[.gz] [path]", about: "create the znodes of an exported file", min: 1, max: 2, run: runImport,
+			flags: []flag{formatFlag, {"overwrite", "", "write over what is there with other content"}, {"noacl", "", "ignore ACLs"}, dryRunFlag}},
+		{name: "mirror", usage: "[-delete] [-noacl] [-dry-run] " + places + " " + places, about: "make the second subtree like the first, writing only what differs", min: 2, max: 2, paths: true, run: runMirror,
+			flags: []flag{{"delete", "", "delete what only the second has"}, {"noacl", "", "leave ACLs alone"}, dryRunFlag}},
+		{name: "mv", usage: "[-noacl] " + places + " " + places, about: "rename a subtree, in one transaction up to 1000 znodes; they become persistent", min: 2, max: 2, paths: true, run: runMv, flags: copyFlags},
+		{name: "session list", usage: "[-e]", about: "print the servers' sessions; needs the words cons and dump", offline: true, run: runSessionList,
+			flags: []flag{{"e", "", "print their ephemeral znodes, too"}}},
+		statTop,
+		top,
+		{name: "tree", usage: "[-L depth] [-s] [path]", about: "draw a subtree", max: 1, paths: true, run: runTree,
+			flags: []flag{{"L", "depth", "no deeper than this"}, {"s", "", "print sizes, too"}}},
+		{name: "txn", usage: "[-f file] create … ; set … ; delete … ; check …", about: "apply several writes or none", max: -1, raw: true, run: runTxn,
+			flags: []flag{{"f", "file", "read the operations from a file, one to a line; - is standard input"}}},
+		{name: "watch", usage: "[-r] [-d] [-n events] [-t time] path", about: "print changes as they happen", min: 1, max: 1, paths: true, run: runWatch,
+			flags: []flag{{"r", "", "and everything below it"}, {"d", "", "print new data, too"}, {"n", "events", "end after so many"}, {"t", "time", "fail if it takes longer"}}},
+	}
+}

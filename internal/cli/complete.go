@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// completionPatience is how long Tab may wait for a server.
+	completionPatience = 2 * time.Second
+	// completionsMax bounds what Tab offers.
+	completionsMax = 1000
+)
+
+// complete offers what can stand at pos in a line: commands, a command's flags,
+// or paths. Head and tail are what stays.
+func (s *shell) complete(ctx context.Context, line string, pos int) (head string, words []string, tail string) {
+	runes := []rune(line) // the editor counts these
+	before, tail := string(runes[:pos]), string(runes[pos:])
+	start := strings.LastIndexAny(before, " \t\"'") + 1
+	head, word := before[:start], before[start:]
+	done, err := split(head)
+	if err != nil {
+		done = strings.Fields(head) // within a quote
+	}
+	c, rest := find(done)
+	switch {
+	case strings.HasPrefix(word, "/"):
+		words = s.completePath(ctx, word)
+	case c != nil && strings.HasPrefix(word, "-"):
+		for _, f := range append(slices.Clone(c.flags), outputFlag) {
+			words = append(words, "-"+f.name+" ")
+		}
+	case c == nil || len(rest) == 0:
+		words = completeCommand(done)
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, word) })
+	return head, words, tail
+}
+
+// completeCommand returns the words that may follow those given in a command's
+// name.
+func completeCommand(done []string) (words []string) {
+	prefix := ""
+	if len(done) > 0 {
+		prefix = strings.Join(done, " ") + " "
+	}
+	if prefix == "help " {
+		prefix = ""
+	}
+	for _, c := range commands() {
+		if rest, ok := strings.CutPrefix(c.name, prefix); ok {
+			first, _, _ := strings.Cut(rest, " ")
+			words = append(words, first+" ")
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// completePath returns the children of the znode whose name is complete in word.
+func (s *shell) completePath(ctx context.Context, word string) (paths []string) {
+	s.turn.Lock()
+	c := s.client
+	s.turn.Unlock()
+	if c == nil || c.State().State.Final() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	above := word[:strings.LastIndexByte(word, '/')]
+	if above == "" {
+		above = "/"
+	}
+	children, _, err := c.Children(ctx, above)
+	if err != nil {
+		return nil // nothing to offer; the command itself will say why
+	}
+	slices.Sort(children)
+	for _, name := range children {
+		if path := join(above, name); strings.HasPrefix(path, word) && len(paths) < completionsMax {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+type configJSON struct {
+	Config string    `json:"config"`
+	Stat   *statJSON `json:"stat,omitempty"`
+}
+
+func runConfig(ctx context.Context, s *shell, a *args) error {
+	var data []byte
+	var st zk.Stat
+	var err error
+	if a.has("w") {
+		var w *zk.Watch
+		data, st, w, err = s.client.GetConfigW(ctx)
+		s.follow(w)
+	} else {
+		data, st, err = s.client.GetConfig(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	text := string(data)
+	if a.has("c") {
+		text = clientServers(text)
+	}
+	s.printConfig(a, text, st)
+	return nil
+}
+
+func (s *shell) printConfig(a *args, text string, st zk.Stat) {
+	s.out.show(configJSON{text, toJSON(st)}, func() {
+		s.out.printf("%s\n", text)
+		if a.has("s") {
+			s.out.printStat(st)
+		}
+	})
+}
+
+// clientServers returns a configuration's version and the addresses for clients.
+func clientServers(config string) string {
+	version := ""
+	var servers []string
+	for line := range strings.Lines(config) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch {
+		case name == "version":
+			version = value
+		case strings.HasPrefix(name, "server."):
+			if _, client, ok := strings.Cut(value, ";"); ok {
+				servers = append(servers, client)
+			}
+		}
+	}
+	return version + " " + strings.Join(servers, ",")
+}
+
+// maxConfigFile bounds the file of reconfig -file: what a znode may hold.
+const maxConfigFile = 1 << 20
+
+func runReconfig(ctx context.Context, s *shell, a *args) error {
+	change, err := readReconfig(a)
+	if err != nil {
+		return err
+	}
+	data, st, err := s.client.Reconfig(ctx, change)
+	if err != nil {
+		return err
+	}
+	s.out.show(configJSON{string(data), toJSON(st)}, func() {
+		s.out.printf("Committed new configuration:\n%s\n", data)
+		if a.has("s") {
+			s.out.printStat(st)
+		}
+	})
+	return nil
+}
+
+func readReconfig(a *args) (change zk.Reconfig, err error) {
+	list := func(name string) []string {
+		if !a.has(name) {
+			return nil
+		}
+		return strings.Split(a.flags[name], ",")
+	}
+	whole, step := a.has("file") || a.has("members"), a.has("add") || a.has("remove")
+	switch {
+	case whole && step:
+		return change, a.usagef("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
+	case a.has("file") && a.has("members"):
+		return change, a.usagef("Can't use -file and -members together (conflicting non-incremental modes)")
+	case !whole && !step:
+		return change, &usageError{a.cmd, ""}
+	}
+	change.Joining, change.Leaving, change.Members = list("add"), list("remove"), list("members")
+	if text, ok := a.flags["v"]; ok {
+		if change.FromConfig, err = strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64); err != nil {
+			return change, a.usagef("reconfig -v: %q is not a version in hexadecimal; config shows it", text)
+		}
+	}
+	if a.has("file") {
+		change.Members, err = readMembers(a.flags["file"])
+	}
+	return change, err
+}
+
+// readMembers reads the server lines of a dynamic configuration file.
+func readMembers(file string) ([]string, error) {
+	st, err := os.Stat(file)
+	if err == nil && st.Size() > maxConfigFile {
+		err = fmt.Errorf("%s has %d bytes; a configuration has at most %d", file, st.Size(), maxConfigFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reconfig -file: %w", err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reconfig -file: %w", err)
+	}
+	var members []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "server.") {
+			members = append(members, line)
+		}
+	}
+	if members == nil {
+		return nil, failuref("it lists members as server.N=host:port:port;port", "reconfig -file %s: no line names a server", file)
+	}
+	return members, nil
+}

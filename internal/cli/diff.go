@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// difference is one path at which two subtrees differ. One of the znodes is nil
+// if it is missing on that side.
+type difference struct {
+	path     string // relative; "" is the top
+	from, to *znode
+	data     bool // the data differs
+	acl      bool // the ACL differs
+}
+
+// compare walks two subtrees side by side and tells each difference, in the order
+// of the paths. Ephemeral znodes count as missing.
+func (s *shell) compare(ctx context.Context, from, to *place, withACL bool, tell func(difference) error) error {
+	p := s.out.progress("compare " + from.label + " " + to.label)
+	defer p.end()
+	left, stopLeft := iter.Pull2(lasting(from.walk(s, "compare", withACL).all(ctx)))
+	defer stopLeft()
+	right, stopRight := iter.Pull2(lasting(to.walk(s, "compare", withACL).all(ctx)))
+	defer stopRight()
+	a, errA, _ := left()
+	b, errB, _ := right()
+	for {
+		// A missing top is an empty side.
+		if errA != nil && !gone(errA) {
+			return errA
+		}
+		if errB != nil && !gone(errB) {
+			return errB
+		}
+		if a == nil && b == nil {
+			return nil
+		}
+		p.add(1)
+		d := difference{from: a, to: b}
+		switch order := orderOf(from, a, to, b); {
+		case order < 0:
+			d.to = nil
+		case order > 0:
+			d.from = nil
+		}
+		if d.from != nil {
+			d.path = from.relative(a.path)
+			a, errA, _ = left()
+		} else {
+			d.path = to.relative(b.path)
+		}
+		if d.to != nil {
+			b, errB, _ = right()
+		}
+		if d.from != nil && d.to != nil {
+			d.data = !bytes.Equal(d.from.data, d.to.data) || (d.from.data == nil) != (d.to.data == nil)
+			d.acl = withACL && !sameACL(d.from.acl, d.to.acl)
+			if !d.data && !d.acl {
+				continue
+			}
+		}
+		if err := tell(d); err != nil {
+			return err
+		}
+	}
+}
+
+// lasting leaves out ephemeral znodes.
+func lasting(all iter.Seq2[*znode, error]) iter.Seq2[*znode, error] {
+	return func(yield func(*znode, error) bool) {
+		for n, err := range all {
+			if err == nil && kindOf(n.stat) == ephemeral {
+				continue
+			}
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
+}
+
+// orderOf tells which of two walks is behind: negative for the first, 0 if both
+// are at the same path. A nil znode is beyond all others.
+func orderOf(from *place, a *znode, to *place, b *znode) int {
+	switch {
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return slices.Compare(strings.Split(from.relative(a.path), "/"), strings.Split(to.relative(b.path), "/"))
+}
+
+func sameACL(a, b []zk.ACL) bool { return aclText(a) == aclText(b) }
+
+type differenceJSON struct {
+	Path string   `json:"path"`
+	Kind string   `json:"difference"` // onlyFrom, onlyTo, changed
+	What []string `json:"what,omitempty"`
+}
+
+// runDiff prints where two subtrees differ: - only in the first, + only in the
+// second, ! in both but different.
+func runDiff(ctx context.Context, s *shell, a *args) error {
+	from, to, err := s.places(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	defer to.close()
+	if err := s.exist(ctx, from, to); err != nil {
+		return err
+	}
+	same := true
+	err = s.compare(ctx, from, to, !a.has("noacl"), func(d difference) error {
+		same = false
+		s.printDifference(d)
+		return nil
+	})
+	if err == nil && !same {
+		return verdictError{}
+	}
+	return err
+}
+
+// exist fails unless the top of each place is there: a typing error must not look
+// like an empty tree.
+func (s *shell) exist(ctx context.Context, places ...*place) error {
+	for _, p := range places {
+		if _, ok, err := p.c.Exists(ctx, p.path); err != nil {
+			return err
+		} else if !ok {
+			return &zk.Error{Op: "exists", Path: p.path, Err: zk.ErrNoNode}
+		}
+	}
+	return nil
+}
+
+func (s *shell) printDifference(d difference) {
+	v := differenceJSON{Path: d.path}
+	if v.Path == "" {
+		v.Path = "/"
+	}
+	mark, c := "!", yellow
+	switch {
+	case d.to == nil:
+		v.Kind, mark, c = "onlyFrom", "-", red
+	case d.from == nil:
+		v.Kind, mark, c = "onlyTo", "+", green
+	default:
+		v.Kind = "changed"
+		if d.data {
+			v.What = append(v.What, "data")
+		}
+		if d.acl {
+			v.What = append(v.What, "acl")
+		}
+	}
+	s.out.show(v, func() {
+		line := mark + " " + s.out.name(v.Path)
+		if v.What != nil {
+			line += " (" + strings.Join(v.What, ", ") + ")"
+		}
+		s.out.printf("%s\n", s.out.paint(c, line))
+	})
+}

@@ -1,0 +1,28 @@
+// Package cli is Zooid's shell: every command of Apache's zkCli with its flags
+// and its output, and what else an operator of an ensemble needs. It is a client
+// like any other and works against Apache's servers as it does against Zooid's.
+//
+// # How a command runs
+//
+// Main reads its own flags and makes a shell. A line, or the rest of the command
+// line, goes through split (words and quotes), find (the row of the table in
+// commands.go) and parse (flags and arguments), and ends in the row's run
+// function, which gets a context that an interrupt cancels. Everything printed
+// passes through output: text for people, one JSON value to a line with -o json,
+// colours and progress on a terminal only. What fails comes back as an error,
+// and failure.go turns it into zkCli's words and an exit code.
+//
+// # Large trees
+//
+// Whatever visits a subtree uses a walk: depth first in the order of the names,
+// with some hundred reads under way ahead of the visitor. It holds the names of
+// the siblings still to come and the reads ahead, not the tree. Two walks side by
+// side make a diff, a walk and a writer (a bounded pipeline of writes) make a
+// copy.
+//
+// # Events
+//
+// Watches left by get -w and the like are printed between commands, never within
+// the output of one. What a command's own write has fired is printed right after
+// it: a server sends an event before the reply that follows it.
+package cli

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// unknownCommandError is a first word that no command has.
+type unknownCommandError string
+
+func (e unknownCommandError) Error() string {
+	return "Command not found: Command not found " + string(e)
+}
+
+// connectError says that no server answered.
+type connectError struct {
+	host string
+	err  error
+}
+
+func (e *connectError) Error() string {
+	return fmt.Sprintf("no connection to %s: %v", e.host, e.err)
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
+// verdictError is an answer rather than a failure: diff found a difference, grep
+// found nothing. It prints nothing.
+type verdictError struct{}
+
+func (verdictError) Error() string { return "it differs, or nothing was found" }
+
+// hintError adds what to do next to an error.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// advise adds what to do next to err, if that is not nil.
+func advise(err error, format string, v ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hintError{err, fmt.Sprintf(format, v...)}
+}
+
+// failuref describes what was attempted and what happened; hint says what to do.
+func failuref(hint, format string, v ...any) error {
+	return &hintError{fmt.Errorf(format, v...), hint}
+}
+
+// failureJSON is an error in JSON, on the standard error stream.
+type failureJSON struct {
+	Error        string `json:"error"`
+	Code         string `json:"code,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Hint         string `json:"hint,omitempty"`
+	MaybeApplied bool   `json:"maybeApplied,omitempty"`
+	Exit         int    `json:"exit"`
+}
+
+// report prints err and returns the exit code.
+func (s *shell) report(ctx context.Context, err error) int {
+	if errors.Is(err, verdictError{}) {
+		return exitDiffers
+	}
+	f := describe(err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		f.Exit = exitInterrupted
+		if _, partly := errors.AsType[*hintError](err); partly || f.MaybeApplied {
+			f.Error = "interrupted: " + f.Error
+		} else {
+			f.Error = "interrupted"
+		}
+	}
+	s.out.w.Flush()
+	if s.out.json {
+		errs := newOutput(s.out.errs, s.out.errs)
+		errs.value(f)
+		errs.w.Flush()
+		return f.Exit
+	}
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		if usage.reason == "" {
+			usage.cmd.printUsage(s.out.errs)
+			return f.Exit
+		}
+		f.Hint = "help " + usage.cmd.name + " tells its arguments and flags"
+	}
+	if _, ok := errors.AsType[unknownCommandError](err); ok {
+		printCommands(s.out.errs)
+	}
+	fmt.Fprintln(s.out.errs, s.paintError(f.Error))
+	if f.Hint != "" {
+		fmt.Fprintln(s.out.errs, "  hint: "+f.Hint)
+	}
+	return f.Exit
+}
+
+func (s *shell) paintError(text string) string {
+	o := *s.out
+	o.colours = o.colours && o.errTerm
+	return o.paint(red, text)
+}
+
+// describe puts err in zkCli's words where it has some, with a hint and an exit
+// code.
+func describe(err error) failureJSON {
+	// The client's errors begin with its package's name, which tells a user nothing.
+	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "zk: "), ": zk: ", ": ")
+	f := failureJSON{Error: text, Exit: exitFailed, MaybeApplied: zk.MaybeApplied(err)}
+	if e, ok := errors.AsType[*hintError](err); ok {
+		f.Hint = e.hint
+	}
+	if _, ok := errors.AsType[unknownCommandError](err); ok {
+		f.Exit = exitUnknown
+		return f
+	}
+	if _, ok := errors.AsType[*connectError](err); ok {
+		f.Exit = exitNotConnected
+		f.Hint = "is a server running there? -server names others; -timeout gives it more time"
+		return f
+	}
+	e, ok := errors.AsType[*zk.Error](err)
+	if !ok {
+		return f
+	}
+	f.Path = e.Path
+	code, ok := errors.AsType[zk.Code](err)
+	if !ok {
+		return f
+	}
+	f.Code = code.String()
+	if m, ok := errors.AsType[*zk.MultiError](err); ok {
+		f.Path = m.Path
+		return f // the error names the operation
+	}
+	if _, plain := err.(*zk.Error); !plain {
+		if h, ok := err.(*hintError); !ok || h.err != error(e) {
+			return f // someone has said more than the code does
+		}
+	}
+	f.Error = zkCliText(code, e)
+	if f.Hint == "" {
+		f.Hint = codeHint(code, e)
+	}
+	return f
+}
+
+// zkCliText is what zkCli prints for a code.
+func zkCliText(code zk.Code, e *zk.Error) string {
+	switch code {
+	case zk.ErrNoNode:
+		return "Node does not exist: " + e.Path
+	case zk.ErrNoChildrenForEphemerals:
+		return "Ephemerals cannot have children: " + e.Path
+	case zk.ErrNodeExists:
+		return "Node already exists: " + e.Path
+	case zk.ErrNotEmpty:
+		return "Node not empty: " + e.Path
+	case zk.ErrNotReadOnly:
+		return "Not a read-only call: " + e.Path
+	case zk.ErrInvalidACL:
+		return "Acl is not valid : " + e.Path
+	case zk.ErrNoAuth:
+		return "Insufficient permission : " + e.Path
+	case zk.ErrBadArguments:
+		return "Arguments are not valid : " + e.Path
+	case zk.ErrBadVersion:
+		return "version No is not valid : " + e.Path
+	case zk.ErrReconfigInProgress:
+		return "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)"
+	case zk.ErrNewConfigNoQuorum:
+		return "No quorum of new config is connected and up-to-date with the leader of last committed config - try invoking reconfiguration after new servers are connected and synced"
+	case zk.ErrQuotaExceeded:
+		return "Quota has exceeded : " + e.Path
+	case zk.ErrReconfigDisabled:
+		return "KeeperErrorCode = Reconfig is disabled"
+	case zk.ErrNoWatcher:
+		return "KeeperErrorCode = No such watcher for " + e.Path
+	}
+	return e.Error()
+}
+
+// codeHint says what to do next.
+func codeHint(code zk.Code, e *zk.Error) string {
+	write := strings.HasPrefix(e.Op, "create")
+	switch code {
+	case zk.ErrNoNode:
+		if write {
+			return "create " + parent(e.Path) + " first"
+		}
+	case zk.ErrNotEmpty:
+		return "deleteall removes a znode with everything below it"
+	case zk.ErrNoAuth:
+		return "acl explain " + e.Path + " tells who may; addauth adds an identity"
+	case zk.ErrBadVersion:
+		return "it was changed meanwhile; stat " + e.Path + " shows the version"
+	case zk.ErrInvalidACL:
+		return "want scheme:id:perms of a scheme the server knows; auth needs addauth first"
+	case zk.ErrNotReadOnly:
+		return "this server has lost its quorum and answers reads only"
+	case zk.ErrQuotaExceeded:
+		return "listquota shows the limits of the znodes above"
+	case zk.ErrReconfigDisabled:
+		return "the servers need reconfigEnabled=true"
+	case zk.ErrSessionExpired:
+		return "connect opens a new session; ephemeral znodes and watches are gone"
+	}
+	return ""
+}
+
+// parent returns the path above path, "/" at the top.
+func parent(path string) string {
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/"
+	}
+	return path[:i]
+}
+
+// join returns the path of a child.
+func join(path, name string) string {
+	if path == "/" {
+		return "/" + name
+	}
+	return path + "/" + name
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/peterh/liner"
+)
+
+const (
+	historyShown = 11   // commands that history lists, as zkCli
+	historyKept  = 1000 // commands that redo reaches; zkCli keeps all
+)
+
+// history holds the commands of this run by number, for history and redo. The
+// line editor's own history lasts longer.
+type history struct {
+	lines []string // of numbers count-len(lines)+1 … count, once the current is in
+	count int      // the current command's number
+}
+
+// add notes the current command.
+func (h *history) add(line string) {
+	if len(h.lines) >= historyKept {
+		h.lines = h.lines[1:]
+	}
+	h.lines = append(h.lines, line)
+}
+
+// next goes on to the next number.
+func (h *history) next() { h.count++ }
+
+// at returns the command of a number.
+func (h *history) at(n int) (string, bool) {
+	i := n - (h.count - len(h.lines) + 1)
+	if i < 0 || i >= len(h.lines) || n > h.count {
+		return "", false
+	}
+	return h.lines[i], true
+}
+
+type historyJSON struct {
+	Number  int    `json:"number"`
+	Command string `json:"command"`
+}
+
+func runHistory(_ context.Context, s *shell, _ *args) error {
+	for n := max(0, s.history.count-historyShown+1); n <= s.history.count; n++ {
+		line, ok := s.history.at(n)
+		if !ok {
+			continue
+		}
+		s.out.show(historyJSON{n, line}, func() { s.out.printf("%d - %s\n", n, line) })
+	}
+	return nil
+}
+
+func runRedo(ctx context.Context, s *shell, a *args) error {
+	n, err := strconv.Atoi(a.arg(0))
+	if err != nil {
+		return a.usagef("redo: %q is no number of a command; history lists them", a.arg(0))
+	}
+	line, ok := s.history.at(n)
+	if !ok || n >= s.history.count {
+		return failuref("history lists the commands with their numbers", "Command index out of range")
+	}
+	words, err := split(line)
+	if err != nil || len(words) == 0 {
+		return failuref("", "redo %d: the command %q can't be run", n, line)
+	}
+	if words[0] == "redo" {
+		return errors.New("No redoing redos")
+	}
+	s.history.lines[len(s.history.lines)-1] = line
+	c, rest := find(words)
+	return s.run(ctx, c, words[0], rest)
+}
+
+// keepable reports whether a line may be kept on disk: no credentials.
+func keepable(line string) bool {
+	return strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "addauth")
+}
+
+// historyFile is where lines are kept between runs, "" for nowhere.
+func historyFile() string {
+	if file, ok := os.LookupEnv("ZOOID_HISTORY"); ok {
+		return file
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".zooid_history")
+}
+
+func loadHistory(editor *liner.State, file string) {
+	if text, err := os.ReadFile(file); err == nil {
+		// A line that can't be read costs the rest of the history, not the shell.
+		_, _ = editor.ReadHistory(bytes.NewReader(text))
+	}
+}
+
+func saveHistory(editor *liner.State, file string, out *output) {
+	if file == "" {
+		return
+	}
+	var text bytes.Buffer
+	_, err := editor.WriteHistory(&text)
+	if err == nil {
+		err = os.WriteFile(file, text.Bytes(), 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		out.messagef("keep the history: %v; ZOOID_HISTORY names another file, or nothing for none", err)
+	}
+}

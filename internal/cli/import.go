@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// importBatch is how many znodes of a file are looked up together.
+const importBatch = readsAhead
+
+// imported counts what import did, or would.
+type imported struct {
+	Created   int `json:"created"`
+	Same      int `json:"same"`
+	Changed   int `json:"changed"`
+	Conflicts int `json:"conflicts"` // there already, with other data or ACL, and left alone
+}
+
+// loader is one run of import.
+type loader struct {
+	s         *shell
+	to        *place
+	w         *writer
+	dry       bool
+	overwrite bool
+	withACL   bool
+	done      imported
+	first     string // the first conflict
+}
+
+// runImport creates the znodes of an exported file.
+func runImport(ctx context.Context, s *shell, a *args) error {
+	file := a.arg(0)
+	form, zipped, err := format(a, file)
+	if err != nil {
+		return err
+	}
+	in, err := openImport(file, zipped)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", file, err)
+	}
+	defer in.Close()
+	r := newDocumentReader(form, in)
+	head, err := r.head()
+	if err != nil {
+		return advise(fmt.Errorf("import %s: it is no %s export: %w", file, form, err), "-format names its format; nothing was written")
+	}
+	target := a.argOr(1, head.Root)
+	to := &place{c: s.client, path: target, label: target}
+	l := loader{s: s, to: to, dry: a.has("dry-run"), overwrite: a.has("overwrite"), withACL: !a.has("noacl")}
+	l.w = s.writer(s.client, "import")
+	defer l.w.progress.end()
+	if !l.dry {
+		if err := makeParents(ctx, s.client, target); err != nil {
+			return err
+		}
+	}
+	if err := l.load(ctx, r); err != nil {
+		return l.w.wroteError("import "+file, err)
+	}
+	return l.finish(file)
+}
+
+// openImport opens a file, "-" being standard input.
+func openImport(file string, zipped bool) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	f, err := os.Open(file)
+	if err != nil || !zipped {
+		return f, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, f}, nil
+}
+
+// load reads the file in batches and writes what is missing or different.
+func (l *loader) load(ctx context.Context, r documentReader) error {
+	var batch []documentNode
+	for {
+		d, err := r.next()
+		if err == nil {
+			err = d.check()
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read the file: %w", err)
+		}
+		if err == nil {
+			batch = append(batch, d)
+		}
+		if len(batch) >= importBatch || err != nil {
+			if err := l.write(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+		if err != nil {
+			return l.w.finish(ctx)
+		}
+	}
+}
+
+// present is what is at the path of an imported znode.
+type present struct {
+	there bool
+	data  []byte
+	acl   []zk.ACL
+}
+
+// write looks a batch up, then writes it.
+func (l *loader) write(ctx context.Context, batch []documentNode) error {
+	// What is looked up must not be on its way: a file may name a path twice.
+	if err := l.w.finish(ctx); err != nil {
+		return err
+	}
+	now, err := inParallel(batch, func(d documentNode) (p present, err error) {
+		path := l.to.at(d.relative())
+		p.data, _, err = l.s.client.Get(ctx, path)
+		if gone(err) {
+			return p, nil
+		}
+		if err == nil && l.withACL {
+			p.acl, _, err = l.s.client.GetACL(ctx, path)
+		}
+		p.there = true
+		return p, err
+	})
+	if err != nil {
+		return err
+	}
+	for i, d := range batch {
+		if err := l.one(ctx, &d, now[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) one(ctx context.Context, d *documentNode, now present) error {
+	path := l.to.at(d.relative())
+	data, err := d.bytes()
+	if err != nil {
+		return err
+	}
+	acl := zk.WorldACL(zk.PermAll)
+	if l.withACL {
+		if acl, err = d.acl(); err != nil {
+			return err
+		}
+	}
+	if !now.there {
+		return l.create(ctx, path, data, acl)
+	}
+	sameData := bytes.Equal(data, now.data) && (data == nil) == (now.data == nil)
+	sameList := !l.withACL || sameACL(acl, now.acl)
+	switch {
+	case sameData && sameList:
+		l.done.Same++
+		return nil
+	case !l.overwrite:
+		if l.done.Conflicts++; l.first == "" {
+			l.first = path
+		}
+		l.plan("leave alone", path)
+		return nil
+	}
+	l.done.Changed++
+	l.plan("change", path)
+	if l.dry {
+		return nil
+	}
+	if !sameData {
+		if err := l.w.set(ctx, path, data); err != nil {
+			return err
+		}
+	}
+	if !sameList {
+		return l.w.setACL(ctx, path, acl)
+	}
+	return nil
+}
+
+func (l *loader) create(ctx context.Context, path string, data []byte, acl []zk.ACL) error {
+	l.done.Created++
+	l.plan("create", path)
+	if l.dry {
+		return nil
+	}
+	return l.w.create(ctx, path, data, acl)
+}
+
+// plan says what would be done.
+func (l *loader) plan(what, path string) {
+	if l.dry {
+		l.s.out.show(map[string]string{"would": what, "path": path}, func() {
+			l.s.out.printf("would %s %s\n", what, l.s.out.name(path))
+		})
+	}
+}
+
+func (l *loader) finish(file string) error {
+	l.s.out.show(l.done, func() {
+		would := map[bool]string{true: "would be "}[l.dry]
+		l.s.out.printf("%d %screated, %d %schanged, %d the same\n", l.done.Created, would, l.done.Changed, would, l.done.Same)
+	})
+	if l.done.Conflicts > 0 && !l.dry {
+		return failuref("-overwrite writes over them; -dry-run lists them",
+			"import %s: %d znodes exist with other content and were left alone, the first %s", file, l.done.Conflicts, l.first)
+	}
+	return nil
+}

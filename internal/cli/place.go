@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// place is a subtree here or in another ensemble.
+type place struct {
+	c     *zk.Client
+	path  string
+	label string // as it was given
+	away  bool   // in another ensemble
+}
+
+// place reads "/path", of this ensemble, or "host:port,…/path", of another, which
+// it connects to. The caller closes it.
+func (s *shell) place(ctx context.Context, text string) (*place, error) {
+	if strings.HasPrefix(text, "/") {
+		return &place{s.client, text, text, false}, nil
+	}
+	host, path, ok := strings.Cut(text, "/")
+	if !ok {
+		return nil, failuref("as in /app or zk1:2181,zk2:2181/app", "%q names no path", text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
+	defer cancel()
+	c, err := zk.Open(ctx, host, zk.Options{SessionTimeout: s.opt.timeout, ReadOnly: s.opt.readOnly})
+	if err != nil {
+		return nil, &connectError{host, err}
+	}
+	return &place{c, "/" + path, text, true}, nil
+}
+
+func (p *place) close() {
+	if p.away {
+		p.c.Close()
+	}
+}
+
+// places opens the two places a command names.
+func (s *shell) places(ctx context.Context, a *args) (from, to *place, err error) {
+	if from, err = s.place(ctx, a.arg(0)); err != nil {
+		return nil, nil, err
+	}
+	if to, err = s.place(ctx, a.arg(1)); err != nil {
+		from.close()
+		return nil, nil, err
+	}
+	return from, to, nil
+}
+
+// walk reads p whole: data, and ACLs if acl is set.
+func (p *place) walk(s *shell, what string, acl bool) walk {
+	w := s.walk(p.c, p.path)
+	w.what, w.data, w.acl = what+" "+p.label, true, acl
+	return w
+}
+
+// relative returns a path below p as seen from p: "" for p itself.
+func (p *place) relative(path string) string {
+	if p.path == "/" {
+		return strings.TrimSuffix(path, "/")
+	}
+	return strings.TrimPrefix(path, p.path)
+}
+
+// at returns the path of p that a relative one stands for.
+func (p *place) at(relative string) string {
+	switch {
+	case relative == "":
+		return p.path
+	case p.path == "/":
+		return relative
+	}
+	return p.path + relative
+}
+
+// inside reports whether q lies in p, as far as one can tell.
+func (p *place) inside(q *place) bool {
+	return !p.away && !q.away && (q.path == p.path || p.path == "/" || strings.HasPrefix(q.path, p.path+"/"))
+}
+
+// readACL returns the ACL a copy of n gets, or why it can't have n's.
+func readACL(n *znode, withACL bool) ([]zk.ACL, error) {
+	if !withACL {
+		return zk.WorldACL(zk.PermAll), nil
+	}
+	if hidden(n.acl) {
+		return nil, failuref("addauth as who has the admin permission there, or leave ACLs out with -noacl",
+			"the server hides a part of the ACL of %s (%s)", n.path, aclText(n.acl))
+	}
+	return n.acl, nil
+}
+
+// makeParents creates the missing znodes above path, as anybody may use them.
+func makeParents(ctx context.Context, c *zk.Client, path string) error {
+	var missing []string
+	for above := parent(path); above != "/"; above = parent(above) {
+		_, ok, err := c.Exists(ctx, above)
+		if err != nil {
+			return err
+		}
+		if ok {
+			break
+		}
+		missing = append(missing, above)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if _, err := c.Create(ctx, missing[i], nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+			return fmt.Errorf("create the parent: %w", err)
+		}
+	}
+	return nil
+}

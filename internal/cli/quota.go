@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// Where quotas live: as ordinary znodes below quotaRoot, at the path they limit.
+const (
+	quotaRoot   = "/zookeeper/quota"
+	quotaLimits = "/zookeeper_limits"
+	quotaStats  = "/zookeeper_stats"
+)
+
+// quota is the content of a limits znode; -1 is no limit. The form, with its
+// stray "=", is Apache's.
+type quota struct {
+	count, bytes, countHard, bytesHard int64
+}
+
+var noQuota = quota{-1, -1, -1, -1}
+
+// field returns the limit that a flag of setquota names.
+func (q *quota) field(flag string) *int64 {
+	switch flag {
+	case "n":
+		return &q.count
+	case "b":
+		return &q.bytes
+	case "N":
+		return &q.countHard
+	case "B":
+		return &q.bytesHard
+	}
+	panic("cli: no quota has the flag " + flag)
+}
+
+var quotaFlags = []string{"n", "b", "N", "B"}
+
+func (q quota) String() string {
+	return fmt.Sprintf("count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", q.count, q.bytes, q.bytesHard, q.countHard)
+}
+
+func parseQuota(text string) quota {
+	q := noQuota
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(strings.TrimRight(value, "="), 10, 64)
+		if err != nil {
+			continue // as Apache reads it: no limit
+		}
+		switch name {
+		case "count":
+			q.count = n
+		case "bytes":
+			q.bytes = n
+		case "countHardLimit":
+			q.countHard = n
+		case "byteHardLimit":
+			q.bytesHard = n
+		}
+	}
+	return q
+}
+
+type quotaJSON struct {
+	Path  string           `json:"path"`
+	Quota map[string]int64 `json:"quota"`
+	Stat  map[string]int64 `json:"stat"`
+}
+
+func (q quota) fields() map[string]int64 {
+	return map[string]int64{"count": q.count, "bytes": q.bytes, "countHardLimit": q.countHard, "byteHardLimit": q.bytesHard}
+}
+
+// quotaPath returns the path a quota command is about, and where its quota lies.
+func (s *shell) quotaPath(a *args) (path, at string, err error) {
+	path = a.arg(0)
+	if s.chroot() != "" {
+		return "", "", failuref("connect without the chroot and give the whole path", "%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
+	}
+	return path, quotaRoot + strings.TrimSuffix(path, "/"), nil
+}
+
+func runListQuota(ctx context.Context, s *shell, a *args) error {
+	path, at, err := s.quotaPath(a)
+	if err != nil {
+		return err
+	}
+	s.out.notef("absolute path is %s", at+quotaLimits)
+	limits, _, err := s.client.Get(ctx, at+quotaLimits)
+	if gone(err) {
+		return failuref("setquota sets one", "quota for %s does not exist.", path)
+	}
+	if err != nil {
+		return err
+	}
+	stats, _, err := s.client.Get(ctx, at+quotaStats)
+	if err != nil {
+		return err
+	}
+	have := parseQuota(string(stats))
+	v := quotaJSON{path, parseQuota(string(limits)).fields(), map[string]int64{"count": have.count, "bytes": have.bytes}}
+	s.out.show(v, func() {
+		s.out.printf("Output quota for %s %s\nOutput stat for %s %s\n", path, limits, path, stats)
+	})
+	return nil
+}
+
+func runSetQuota(ctx context.Context, s *shell, a *args) error {
+	path, at, err := s.quotaPath(a)
+	if err != nil {
+		return err
+	}
+	flag, err := oneQuotaFlag(a)
+	if err != nil {
+		return err
+	}
+	if flag == "" {
+		return a.usagef("setquota %s: want one of -n -b -N -B, the limit to set", path)
+	}
+	value, err := a.number(flag, 0)
+	if err != nil {
+		return err
+	}
+	if path == quotaRoot || strings.HasPrefix(path, quotaRoot+"/") {
+		return fmt.Errorf("cannot set a quota under the path: %s", path)
+	}
+	if _, ok, err := s.client.Exists(ctx, path); err != nil {
+		return err
+	} else if !ok {
+		return fmt.Errorf("%s does not exist.", path) //nolint:staticcheck // zkCli's words
+	}
+	if err := s.checkOtherQuotas(ctx, path); err != nil {
+		return err
+	}
+	old, _, err := s.client.Get(ctx, at+quotaLimits)
+	if err == nil {
+		q := parseQuota(string(old))
+		*q.field(flag) = value
+		_, err = s.client.Set(ctx, at+quotaLimits, []byte(q.String()), zk.AnyVersion)
+	} else if gone(err) {
+		q := noQuota
+		*q.field(flag) = value
+		err = s.makeQuota(ctx, at, q)
+	}
+	if err != nil {
+		return err
+	}
+	return s.warnQuota(ctx, path, flag, value)
+}
+
+// warnQuota says if there is more already than the limit just set.
+func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) error {
+	stats, _, err := s.client.Get(ctx, quotaRoot+strings.TrimSuffix(path, "/")+quotaStats)
+	if err != nil {
+		return err
+	}
+	have, what := parseQuota(string(stats)), "count"
+	used := have.count
+	if flag == "b" || flag == "B" {
+		used, what = have.bytes, "bytes"
+	}
+	if limit >= 0 && used > limit {
+		s.out.messagef("[Warning]: the %s quota you create is less than the existing %s:%d", what, what, used)
+	}
+	return nil
+}
+
+// oneQuotaFlag returns the only one of -n -b -N -B that was given, "" for none.
+func oneQuotaFlag(a *args) (string, error) {
+	given := slices.DeleteFunc(slices.Clone(quotaFlags), func(f string) bool { return !a.has(f) })
+	if len(given) > 1 {
+		return "", a.usagef("%s: one of -n -b -N -B at a time, not -%s and -%s", a.cmd.name, given[0], given[1])
+	}
+	return strings.Join(given, ""), nil
+}
+
+// makeQuota creates the znodes of a quota; the limits make the server count.
+func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
+	open := zk.WorldACL(zk.PermAll)
+	for i := len(quotaRoot) + 1; i < len(at); i++ {
+		if end := strings.IndexByte(at[i:], '/'); end >= 0 {
+			i += end
+		} else {
+			i = len(at)
+		}
+		if _, err := s.client.Create(ctx, at[:i], nil, zk.ModePersistent, open); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	if _, err := s.client.Create(ctx, at+quotaLimits, []byte(q.String()), zk.ModePersistent, open); err != nil {
+		return err
+	}
+	_, err := s.client.Create(ctx, at+quotaStats, []byte(quota{0, 0, -1, -1}.String()), zk.ModePersistent, open)
+	return err
+}
+
+// checkOtherQuotas fails if a znode above or below path has a quota: only one may
+// be on a line, as the servers count for the deepest alone.
+func (s *shell) checkOtherQuotas(ctx context.Context, path string) error {
+	for above := parent(path); above != "/"; above = parent(above) {
+		if _, ok, err := s.client.Exists(ctx, quotaRoot+above+quotaLimits); err != nil {
+			return err
+		} else if ok {
+			return failuref("delquota "+above+" removes that one", "%s has a parent %s which has a quota", path, above)
+		}
+	}
+	if path == "/" {
+		return nil
+	}
+	w := s.walk(s.client, quotaRoot+path)
+	w.system = true
+	err := w.each(ctx, func(n *znode) error {
+		of := strings.TrimSuffix(n.path[len(quotaRoot):], quotaLimits)
+		if strings.HasSuffix(n.path, quotaLimits) && of != path {
+			return failuref("delquota "+of+" removes that one", "%s has a child %s which has a quota", path, of)
+		}
+		return nil
+	})
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+func runDelQuota(ctx context.Context, s *shell, a *args) error {
+	path, at, err := s.quotaPath(a)
+	if err != nil {
+		return err
+	}
+	flag, err := oneQuotaFlag(a)
+	if err != nil {
+		return err
+	}
+	old, _, err := s.client.Get(ctx, at+quotaLimits)
+	if gone(err) {
+		return fmt.Errorf("Quota does not exist for %s", path) //nolint:staticcheck // zkCli's words
+	}
+	if err != nil {
+		return err
+	}
+	if flag != "" {
+		q := parseQuota(string(old))
+		*q.field(flag) = -1
+		_, err := s.client.Set(ctx, at+quotaLimits, []byte(q.String()), zk.AnyVersion)
+		return err
+	}
+	for _, znode := range []string{quotaLimits, quotaStats} {
+		if err := s.client.Delete(ctx, at+znode, zk.AnyVersion); err != nil && !gone(err) {
+			return err
+		}
+	}
+	// The znodes on the way go, too, where no other quota needs them.
+	for ; at != quotaRoot; at = parent(at) {
+		if err := s.client.Delete(ctx, at, zk.AnyVersion); err != nil {
+			if errors.Is(err, zk.ErrNotEmpty) || gone(err) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}

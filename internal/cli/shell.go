@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// shell is one run of the program: a client and what the commands need beside it.
+type shell struct {
+	opt  options
+	host string // the connect string of client
+	exit int    // of the last command
+	// single: one command from the command line, nobody to ask and no events.
+	single bool
+	over   bool // quit was given
+
+	history history
+
+	// turn is held while a command runs or an event is printed. It guards what
+	// follows, and the output.
+	turn    sync.Mutex
+	out     *output
+	client  *zk.Client // nil before the first connection is asked for
+	watches watches
+	redraw  func() // puts the prompt back after an event; nil without a prompt
+}
+
+func newShell(opt options, out *output) *shell {
+	out.json = opt.json
+	s := &shell{opt: opt, host: opt.server, out: out}
+	s.watches.printing = true
+	return s
+}
+
+// connect starts a client for the connect string, in place of the one there was.
+func (s *shell) connect(host string) error {
+	c, err := zk.New(host, zk.Options{SessionTimeout: s.opt.timeout, ReadOnly: s.opt.readOnly})
+	if err != nil {
+		return err
+	}
+	s.disconnect()
+	s.client, s.host = c, host
+	if !s.single {
+		s.followStates(c)
+	}
+	return nil
+}
+
+// disconnect ends the session, if there is one.
+func (s *shell) disconnect() {
+	s.watches.closeAll()
+	if s.client != nil {
+		s.client.Close()
+	}
+}
+
+// close ends the session and everything the shell started.
+func (s *shell) close() {
+	s.turn.Lock()
+	s.disconnect()
+	s.turn.Unlock()
+	s.watches.running.Wait()
+	s.out.w.Flush()
+}
+
+// errNotConnected is zkCli's word for a command after close.
+var errNotConnected = errors.New("Not connected")
+
+// connected returns the client once it has a connection, which it waits for as
+// long as a session would last. The caller must hold s.turn.
+func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
+	if s.client == nil {
+		if err := s.connect(s.host); err != nil {
+			return nil, err
+		}
+	}
+	if s.client.State().State == zk.StateClosed {
+		return nil, errNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
+	defer cancel()
+	err := s.client.Wait(ctx)
+	switch {
+	case zk.SessionLost(err):
+		return nil, failuref("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
+	case err != nil:
+		return nil, &connectError{s.host, err}
+	}
+	return s.client, nil
+}
+
+// execute runs one command and prints what it fails with. It sets s.exit.
+func (s *shell) execute(ctx context.Context, words []string) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	before := s.out.json
+	defer func() { s.out.json = before }() // -o is for one command, its errors and events
+	c, rest := find(words)
+	err := s.run(ctx, c, words[0], rest)
+	if s.over {
+		s.out.w.Flush()
+		return // quit leaves the code of the command before
+	}
+	s.exit = 0
+	if err != nil {
+		s.exit = s.report(ctx, err)
+	}
+	s.printEvents()
+	s.out.w.Flush()
+}
+
+func (s *shell) run(ctx context.Context, c *command, name string, rest []string) error {
+	if c == nil {
+		return unknownCommandError(name)
+	}
+	a, err := c.parse(rest)
+	if err != nil {
+		return err
+	}
+	if form, ok := a.flags[outputFlag.name]; ok {
+		if s.out.json, err = outputForm(form); err != nil {
+			return a.usagef("%s: %v", c.name, err)
+		}
+	}
+	if !c.offline {
+		if _, err := s.connected(ctx); err != nil {
+			return err
+		}
+	}
+	return c.run(ctx, s, a)
+}
+
+// line runs one line of input.
+func (s *shell) line(ctx context.Context, line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	s.history.add(line)
+	words, err := split(line)
+	if err != nil {
+		s.turn.Lock()
+		s.exit = s.report(ctx, err)
+		s.turn.Unlock()
+	} else if len(words) > 0 {
+		s.execute(ctx, words)
+	}
+	s.history.next()
+}
+
+// start connects ahead of the first command; it waits only if asked to.
+func (s *shell) start(ctx context.Context) int {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	err := s.connect(s.host)
+	if err == nil && s.opt.wait {
+		_, err = s.connected(ctx)
+	}
+	if err != nil {
+		return s.report(ctx, err)
+	}
+	return 0
+}
+
+// lineMax bounds a line of a script: a znode's greatest data, as text.
+const lineMax = 4 << 20
+
+// script runs the commands that in has, one to a line; lines that begin with # are
+// comments.
+func (s *shell) script(ctx context.Context, in io.Reader) int {
+	if code := s.start(ctx); code != 0 {
+		return code
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, lineMax)
+	for !s.over && lines.Scan() {
+		text := lines.Text()
+		if strings.HasPrefix(strings.TrimSpace(text), "#") {
+			continue
+		}
+		// Between commands an interrupt ends the program as usual.
+		running, stop := notifyInterrupt(ctx)
+		s.line(running, text)
+		interrupted := running.Err() != nil
+		stop()
+		if interrupted {
+			return exitInterrupted
+		}
+	}
+	if err := lines.Err(); err != nil {
+		s.out.messagef("reading commands: %v", err)
+		return exitFailed
+	}
+	return s.exit
+}
+
+// prompt is zkCli's.
+func (s *shell) prompt() string {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return fmt.Sprintf("[zk: %s(%s) %d] ", s.host, stateWord(s.client), s.history.count)
+}
+
+// stateWord is the Java client's name of c's state.
+func stateWord(c *zk.Client) string {
+	if c == nil {
+		return "NOT_CONNECTED"
+	}
+	switch c.State().State {
+	case zk.StateConnecting:
+		return "CONNECTING"
+	case zk.StateConnected:
+		return "CONNECTED"
+	case zk.StateConnectedReadOnly:
+		return "CONNECTEDREADONLY"
+	case zk.StateAuthFailed:
+		return "AUTH_FAILED"
+	}
+	return "CLOSED"
+}

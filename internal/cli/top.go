@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// serverJSON is one server at one moment.
+type serverJSON struct {
+	Time        string  `json:"time"`
+	Server      string  `json:"server"`
+	Mode        string  `json:"mode,omitempty"`
+	Zxid        string  `json:"zxid,omitempty"`
+	Latency     string  `json:"latencyMs,omitempty"` // min/avg/max
+	Received    int64   `json:"received"`
+	PerSecond   float64 `json:"receivedPerSecond"`
+	Connections int64   `json:"connections"`
+	Outstanding int64   `json:"outstanding"`
+	Znodes      int64   `json:"znodes"`
+	Error       string  `json:"error,omitempty"`
+	at          time.Time
+}
+
+// topInterval is how often top asks unless told otherwise.
+const topInterval = 2 * time.Second
+
+// runTop shows how the servers do, again and again on a terminal, once elsewhere.
+func runTop(ctx context.Context, s *shell, a *args) error {
+	rounds := int64(1)
+	if s.out.terminal {
+		rounds = 0 // until interrupted
+	}
+	rounds, err := a.number("n", rounds)
+	if err != nil {
+		return err
+	}
+	interval, err := a.duration("i", topInterval)
+	if err != nil {
+		return err
+	}
+	last := map[string]serverJSON{}
+	for round := int64(1); ; round++ {
+		down := s.topRound(ctx, last, rounds != 1)
+		s.out.w.Flush()
+		if round == rounds {
+			if down != nil {
+				return advise(down, "is srvr allowed there, and the server up?")
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil // how it is meant to end
+		case <-time.After(interval):
+		}
+	}
+}
+
+// topRound prints one line for each server; it returns the last failure.
+func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again bool) (failed error) {
+	now, err := inParallel(s.servers(), func(server string) (serverJSON, error) {
+		v := serverJSON{Time: time.Now().UTC().Format(jsonTime), Server: server, at: time.Now()}
+		reply, err := fourLetterWord(ctx, server, "srvr")
+		if err != nil {
+			v.Error = err.Error()
+			return v, nil
+		}
+		v.read(reply)
+		return v, nil
+	})
+	if err != nil {
+		return err
+	}
+	if !s.out.json {
+		if s.out.terminal && again {
+			s.out.printf("\x1b[H\x1b[2J")
+		}
+		s.out.printf("%-24s %-11s %12s %14s %10s %8s %7s %9s\n", "SERVER", "MODE", "REQUESTS/S", "LATENCY MS", "CONNECTED", "QUEUED", "ZNODES", "ZXID")
+	}
+	for _, v := range now {
+		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
+			v.PerSecond = float64(v.Received-before.Received) / v.at.Sub(before.at).Seconds()
+		}
+		last[v.Server] = v
+		if v.Error != "" {
+			failed = failuref("", "%s", v.Error)
+		}
+		s.out.show(v, func() { s.printServer(v) })
+	}
+	return failed
+}
+
+func (s *shell) printServer(v serverJSON) {
+	if v.Error != "" {
+		s.out.printf("%-24s %s\n", v.Server, s.out.paint(red, v.Error))
+		return
+	}
+	s.out.printf("%-24s %-11s %12.0f %14s %10d %8d %7d %9s\n", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
+}
+
+// read takes the lines of srvr.
+func (v *serverJSON) read(reply string) {
+	for line := range strings.Lines(reply) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, _ := strconv.ParseInt(value, 10, 64) // 0 for what is no number
+		switch name {
+		case "Latency min/avg/max":
+			v.Latency = value
+		case "Received":
+			v.Received = n
+		case "Connections":
+			v.Connections = n
+		case "Outstanding":
+			v.Outstanding = n
+		case "Zxid":
+			v.Zxid = value
+		case "Mode":
+			v.Mode = value
+		case "Node count":
+			v.Znodes = n
+		}
+	}
+}

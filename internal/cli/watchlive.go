@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// runWatch prints the changes of a znode, or of a subtree, as they happen: until
+// interrupted, or as many as asked for.
+func runWatch(ctx context.Context, s *shell, a *args) error {
+	limit, err := a.number("n", 0)
+	if err != nil {
+		return err
+	}
+	patience, err := a.duration("t", 0)
+	if err != nil {
+		return err
+	}
+	mode := zk.AddWatchPersistent
+	if a.has("r") {
+		mode = zk.AddWatchPersistentRecursive
+	}
+	w, err := s.client.AddWatch(ctx, a.arg(0), mode)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	s.out.notef("watching %s; Ctrl-C ends it", s.out.name(a.arg(0)))
+	until := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		until, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	for n := int64(0); limit == 0 || n < limit; n++ {
+		e, err := w.Next(until)
+		switch {
+		case ctx.Err() != nil:
+			return nil // how it is meant to end
+		case errors.Is(err, context.DeadlineExceeded):
+			return failuref("", "watch %s: %d events within %v", a.arg(0), n, patience)
+		case err != nil:
+			return err
+		}
+		s.printLive(ctx, a, e)
+		s.out.w.Flush()
+	}
+	return nil
+}
+
+type liveJSON struct {
+	eventJSON
+	content
+	Missing bool `json:"missing,omitempty"` // the znode is gone again
+}
+
+func (s *shell) printLive(ctx context.Context, a *args, e zk.Event) {
+	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(jsonTime), Event: eventWord(e.Type), Path: e.Path}}
+	if e.Zxid > 0 {
+		v.Zxid = hex(e.Zxid)
+	}
+	var data []byte
+	shown := a.has("d") && (e.Type == zk.EventNodeCreated || e.Type == zk.EventNodeDataChanged)
+	if shown {
+		var err error
+		data, _, err = s.client.Get(ctx, e.Path)
+		v.content, v.Missing = toContent(data), err != nil
+	}
+	s.out.show(v, func() {
+		colours := map[zk.EventType]colour{zk.EventNodeCreated: green, zk.EventNodeDeleted: red, zk.EventNodeDataChanged: yellow}
+		s.out.printf("%s %s %s", time.Now().Format("15:04:05.000"), s.out.paint(colours[e.Type], v.Event), s.out.name(e.Path))
+		if v.Zxid != "" {
+			s.out.printf(" %s", v.Zxid)
+		}
+		if shown && !v.Missing {
+			s.out.printf(" %q", data)
+		}
+		if e.Type == zk.EventResync {
+			s.out.printf(" (events may be missing: read it again)")
+		}
+		s.out.printf("\n")
+	})
+}

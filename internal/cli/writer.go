@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+const (
+	// writeBatch is how many writes go into one transaction: servers take them
+	// several times as fast so, and it is far from any limit.
+	writeBatch = 100
+	// writeBatchBytes bounds a transaction, well below jute.maxbuffer. One write
+	// larger than this goes alone.
+	writeBatchBytes = 128 << 10
+	// writeOverhead is what an operation takes beside its path and its data.
+	writeOverhead = 60
+	// batchesUnderWay is how many transactions may be unanswered.
+	batchesUnderWay = 16
+)
+
+// writer sends writes in transactions without waiting for each, in order, so that
+// a parent is there before its children. The first failure ends it.
+type writer struct {
+	c        *zk.Client
+	p        *zk.Pipeline
+	batch    int          // writes to a transaction
+	ops      []zk.MultiOp // of the next transaction
+	bytes    int          // of ops
+	queue    []written
+	done     int // znodes certainly written
+	progress *progress
+}
+
+// written is a write under way.
+type written struct {
+	wait func(context.Context) error
+	n    int // znodes
+}
+
+// writer returns a writer to c. The caller ends its progress.
+func (s *shell) writer(c *zk.Client, what string) *writer {
+	return &writer{c: c, p: c.Pipeline(), batch: writeBatch, progress: s.out.progress(what)}
+}
+
+// add takes one more operation, of about so many bytes.
+func (w *writer) add(ctx context.Context, op zk.MultiOp, bytes int) error {
+	bytes += len(op.Path) + writeOverhead
+	if len(w.ops) >= w.batch || len(w.ops) > 0 && w.bytes+bytes > writeBatchBytes {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	w.ops = append(w.ops, op)
+	w.bytes += bytes
+	return nil
+}
+
+// flush sends the operations taken so far.
+func (w *writer) flush(ctx context.Context) error {
+	if len(w.ops) == 0 {
+		return nil
+	}
+	f, n := w.p.Multi(ctx, w.ops...), len(w.ops)
+	w.ops, w.bytes = nil, 0
+	return w.push(ctx, written{func(ctx context.Context) error {
+		_, err := f.Wait(ctx)
+		return err
+	}, n})
+}
+
+// push queues a write, and waits for the oldest if too many are under way.
+func (w *writer) push(ctx context.Context, e written) error {
+	w.queue = append(w.queue, e)
+	if len(w.queue) <= batchesUnderWay {
+		return nil
+	}
+	return w.pop(ctx)
+}
+
+func (w *writer) pop(ctx context.Context) error {
+	e := w.queue[0]
+	w.queue = w.queue[1:]
+	if err := e.wait(ctx); err != nil {
+		return err
+	}
+	w.done += e.n
+	w.progress.add(int64(e.n))
+	return nil
+}
+
+// finish sends the rest and waits for everything.
+func (w *writer) finish(ctx context.Context) error {
+	if err := w.flush(ctx); err != nil {
+		return err
+	}
+	for len(w.queue) > 0 {
+		if err := w.pop(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create makes a persistent znode.
+func (w *writer) create(ctx context.Context, path string, data []byte, acl []zk.ACL) error {
+	return w.add(ctx, zk.CreateOp(path, data, zk.ModePersistent, acl), len(data)+len(aclText(acl)))
+}
+
+func (w *writer) set(ctx context.Context, path string, data []byte) error {
+	return w.add(ctx, zk.SetOp(path, data, zk.AnyVersion), len(data))
+}
+
+// setACL changes an ACL, which no transaction can. It may overtake other writes.
+func (w *writer) setACL(ctx context.Context, path string, acl []zk.ACL) error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.c.SetACL(ctx, path, acl, zk.AnyVersion)
+		done <- err
+	}()
+	return w.push(ctx, written{func(context.Context) error { return <-done }, 1})
+}
+
+// wroteError says how far a long piece of work came.
+func (w *writer) wroteError(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return advise(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.done, err), "what is written stays")
+}

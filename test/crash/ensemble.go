@@ -1,0 +1,268 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// Options say how an ensemble is laid out.
+type Options struct {
+	Servers int
+	// Config holds lines of zoo.cfg by key; they win over the defaults.
+	Config map[string]string
+	// PeerProxies puts a proxy on each way from one server to another.
+	PeerProxies bool
+	// ClientProxies puts a proxy before each server's client port.
+	ClientProxies bool
+	// Disk, if set, is where the first server's folder lies: a disk made to fail.
+	Disk string
+	// Hosts, if set, are the servers' addresses, and Wraps the commands to start
+	// them under.
+	Hosts []string
+	Wraps [][]string
+}
+
+func (o *Options) host(i int) string {
+	if o.Hosts != nil {
+		return o.Hosts[i]
+	}
+	return "127.0.0.1"
+}
+
+// defaultConfig: short ticks, so that timeouts pass within a test. A session
+// lasts at most 20 ticks; a server without leader keeps its clients for
+// syncLimit ticks.
+var defaultConfig = map[string]string{
+	"tickTime":               "500",
+	"initLimit":              "20",
+	"syncLimit":              "10",
+	"maxClientCnxns":         "0",
+	"4lw.commands.whitelist": "*",
+	"admin.enableServer":     "false",
+	// The log is purged below the oldest of these: late enough for a Collector,
+	// which sees it only between two lives of a server.
+	"autopurge.snapRetainCount": "5",
+}
+
+// Patience is how long a server without a leader keeps its clients, by the
+// default configuration.
+const Patience = 5 * time.Second
+
+// An Ensemble is the servers of one test; one alone is standalone.
+type Ensemble struct {
+	Servers []*Server
+	// Peers[i][j] is the proxy on the way from server i to server j.
+	Peers map[[2]int]*Proxy
+	// Clients holds the proxies before the client ports.
+	Clients []*Proxy
+	// Excuse is a sign of failure that a test causes on purpose.
+	Excuse string
+}
+
+// startAttempts is how often an ensemble is laid out anew, for when another
+// process took a port between its choice and its use.
+const startAttempts = 3
+
+// Start lays out an ensemble, starts it and waits until it serves. It ends with
+// the test; if the test failed, the ends of the logs are shown.
+func Start(t testing.TB, o Options) *Ensemble {
+	t.Helper()
+	program := Build(t)
+	for attempt := 1; ; attempt++ {
+		e, err := layOut(t.TempDir(), program, o)
+		if err == nil {
+			err = e.startAll()
+		}
+		if err == nil {
+			t.Cleanup(func() { e.end(t) })
+			return e
+		}
+		e.close()
+		if attempt == startAttempts {
+			t.Fatalf("start %d servers, attempt %d: %v", o.Servers, attempt, err)
+		}
+	}
+}
+
+func (e *Ensemble) startAll() error {
+	for _, s := range e.Servers {
+		if err := s.Start(); err != nil {
+			return err
+		}
+	}
+	for _, s := range e.Servers {
+		if _, err := s.Ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Ensemble) close() {
+	for _, s := range e.Servers {
+		s.Kill()
+	}
+	for _, p := range e.Peers {
+		p.Close()
+	}
+	for _, p := range e.Clients {
+		p.Close()
+	}
+}
+
+// end stops everything and looks for crashes nobody noticed.
+func (e *Ensemble) end(t testing.TB) {
+	e.close()
+	for _, s := range e.Servers {
+		if text := s.crashed(e.Excuse); text != "" {
+			t.Errorf("server %d failed by itself:\n%s", s.ID, text)
+		}
+		if t.Failed() {
+			t.Logf("the log of server %d ends:\n%s", s.ID, s.LogEnd())
+		}
+	}
+}
+
+const portsPerServer = 3 // client, peer, election
+
+func layOut(root, program string, o Options) (*Ensemble, error) {
+	e := &Ensemble{Peers: map[[2]int]*Proxy{}}
+	ports, err := freePorts(o.Servers * portsPerServer)
+	if err != nil {
+		return e, err
+	}
+	cluster := rand.Uint64() | 1
+	for i := range o.Servers {
+		own := ports[i*portsPerServer:]
+		folder := filepath.Join(root, fmt.Sprint(i+1))
+		s := &Server{ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Folder: folder, program: program, log: folder + ".log"}
+		if i == 0 && o.Disk != "" {
+			s.Folder = o.Disk
+		}
+		if o.Wraps != nil {
+			s.Wrap = o.Wraps[i]
+		}
+		e.Servers = append(e.Servers, s)
+		if o.ClientProxies {
+			p, err := NewProxy(s.Addr)
+			if err != nil {
+				return e, err
+			}
+			e.Clients = append(e.Clients, p)
+		}
+		settings := maps.Clone(defaultConfig)
+		settings["dataDir"] = s.Data()
+		settings["clientPortAddress"], settings["clientPort"] = o.host(i), fmt.Sprint(own[0])
+		for j := range o.Servers {
+			if o.Servers == 1 {
+				break
+			}
+			at := ports[j*portsPerServer:]
+			peer := at[1]
+			if o.PeerProxies && i != j {
+				p, err := NewProxy(fmt.Sprintf("127.0.0.1:%d", peer))
+				if err != nil {
+					return e, err
+				}
+				e.Peers[[2]int{i, j}] = p
+				peer = p.Port()
+			}
+			settings[fmt.Sprintf("server.%d", j+1)] = fmt.Sprintf("%s:%d:%d", o.host(j), peer, at[2])
+		}
+		maps.Copy(settings, o.Config)
+		if err := s.layOut(settings); err != nil {
+			return e, fmt.Errorf("lay out the folder of server %d: %w", s.ID, err)
+		}
+		if o.PeerProxies {
+			if err := s.belong(cluster); err != nil {
+				return e, err
+			}
+		}
+	}
+	return e, nil
+}
+
+func (s *Server) layOut(settings map[string]string) error {
+	var config strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&config, "%s=%s\n", key, settings[key])
+	}
+	return errors.Join(
+		os.MkdirAll(s.Data(), 0o755),
+		os.WriteFile(filepath.Join(s.Data(), "myid"), fmt.Appendf(nil, "%d\n", s.ID), 0o644),
+		os.WriteFile(filepath.Join(s.Folder, "zoo.cfg"), []byte(config.String()), 0o644))
+}
+
+// belong makes the data directory one of a given cluster. A server would derive
+// its cluster from the addresses in its configuration, which with proxies differ
+// from server to server.
+func (s *Server) belong(cluster uint64) error {
+	d, err := storage.Open(storage.Options{Dir: s.Data(), ClusterID: cluster})
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// Addrs are the addresses clients use, proxies if there are any.
+func (e *Ensemble) Addrs() []string {
+	var addrs []string
+	for i, s := range e.Servers {
+		if len(e.Clients) > 0 {
+			addrs = append(addrs, e.Clients[i].Addr())
+		} else {
+			addrs = append(addrs, s.Addr)
+		}
+	}
+	return addrs
+}
+
+// Leader waits until exactly one running server says that it leads, and returns its index.
+func (e *Ensemble) Leader() (int, error) {
+	deadline := time.Now().Add(startPatience)
+	for time.Now().Before(deadline) {
+		var leaders []int
+		for i, s := range e.Servers {
+			if !s.Running() {
+				continue
+			}
+			if mode, err := s.Mode(); err == nil && (mode == "leader" || mode == "standalone") {
+				leaders = append(leaders, i)
+			}
+		}
+		if len(leaders) == 1 {
+			return leaders[0], nil
+		}
+		time.Sleep(readyPause)
+	}
+	return 0, fmt.Errorf("find the leader: none of the servers said within %v that it leads", startPatience)
+}
+
+// LeaderOtherThan is Leader, but waits until it isn't the server old.
+func (e *Ensemble) LeaderOtherThan(old int) (int, error) {
+	deadline := time.Now().Add(startPatience)
+	for {
+		for i, s := range e.Servers {
+			if i == old || !s.Running() {
+				continue
+			}
+			if mode, err := s.Mode(); err == nil && mode == "leader" {
+				return i, nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return 0, fmt.Errorf("no other server than %d led within %v", old+1, startPatience)
+		}
+		time.Sleep(readyPause)
+	}
+}

@@ -1,0 +1,265 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	// redialPause is between two tries of a client to connect.
+	redialPause = 10 * time.Millisecond
+	// restPatience is how long clients may take to come to rest: reconnect, sync.
+	restPatience = 60 * time.Second
+	// sessionTimeout is what clients ask for: the longest that the servers' ticks
+	// allow, so that no fault of these tests may end a session.
+	sessionTimeout = 10 * time.Second
+	// closeEvery is the mean number of requests after which a client closes its
+	// session, with its ephemerals, and opens another.
+	closeEvery = 500
+)
+
+// A Load is clients that do everything ZooKeeper's clients do, at random, and
+// record it: several requests on their way at a time, and after each broken
+// connection the next one.
+type Load struct {
+	Journal *check.Journal
+	// Addrs holds, for each client, the addresses it may use: one pins it.
+	Addrs       [][]string
+	Root        string
+	Outstanding int // per client
+	// Pause is slept between two requests of a client, to leave the machine some
+	// time for the servers.
+	Pause time.Duration
+	Seed  uint64
+
+	clients []*loadClient
+	stop    chan struct{}
+	wg      sync.WaitGroup
+	began   time.Time
+}
+
+// loadClient is one client of a Load.
+type loadClient struct {
+	load    *Load
+	number  int
+	c       *check.Client
+	mix     *check.Mix
+	started bool
+
+	answered, lost atomic.Int64
+	expired        atomic.Int64 // sessions that ended
+	mu             sync.Mutex
+	refused        map[jute.Code]int // answers that no client deserves
+	breaks         []time.Time       // when a connection was found to have ended by itself
+	failed         error
+}
+
+// users are whom a Load's clients authenticate as.
+var users = [...]string{"anna:1", "", "bert:2"}
+
+// Start connects the clients and begins.
+func (l *Load) Start() error {
+	l.stop, l.began = make(chan struct{}), time.Now()
+	for i, addrs := range l.Addrs {
+		user := users[i%len(users)]
+		c := &loadClient{load: l, number: i, refused: map[jute.Code]int{}}
+		c.c = check.NewClient(l.Journal, check.ClientOptions{Timeout: sessionTimeout, Digest: user}, addrs...)
+		c.mix = &check.Mix{
+			Root: l.Root, Name: fmt.Sprintf("%d.%d", l.Seed, i), Persistent: i%3 == 2,
+			Rand: rand.New(rand.NewPCG(l.Seed, uint64(i))),
+		}
+		if user != "" {
+			c.mix.Identity = check.DigestID(user)
+		}
+		l.clients = append(l.clients, c)
+		if err := c.connect(restPatience); err != nil {
+			return err
+		}
+	}
+	q := jute.CreateRequest{Path: l.Root, ACL: jute.WorldACL(jute.PermAll)}
+	call, err := l.clients[0].c.Do(jute.OpCreate, q.Append(nil))
+	if err != nil {
+		return err
+	}
+	if call.Err != jute.OK {
+		return fmt.Errorf("create the root %s of the load: %w", l.Root, call.Err)
+	}
+	for _, c := range l.clients {
+		l.wg.Go(c.drive)
+	}
+	return nil
+}
+
+// connect tries until a connection stands.
+func (c *loadClient) connect(patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := c.c.Connect()
+		switch {
+		case err == nil:
+			c.started = true
+			return nil
+		case errors.Is(err, check.ErrExpired):
+			if c.started {
+				c.expired.Add(1)
+			}
+			continue
+		case time.Now().After(deadline):
+			return fmt.Errorf("client %d found no server within %v: %w", c.number, patience, err)
+		}
+		select {
+		case <-time.After(redialPause):
+		case <-c.load.stop:
+			return nil
+		}
+	}
+}
+
+// drive sends requests until the load is stopped.
+func (c *loadClient) drive() {
+	rng := c.mix.Rand
+	var open []*check.Call
+	settle := func(n int) {
+		for len(open) > n {
+			c.note(open[0])
+			open = open[1:]
+		}
+	}
+	for {
+		select {
+		case <-c.load.stop:
+			settle(0)
+			return
+		default:
+		}
+		if rng.IntN(closeEvery) == 0 {
+			settle(0)
+			c.c.Close() // of a session whose connection is gone nothing is asked
+			c.started = false
+		}
+		call, err := c.c.Send(c.mix.Next())
+		if err != nil {
+			settle(0)
+			if c.started {
+				c.mu.Lock()
+				c.breaks = append(c.breaks, time.Now())
+				c.mu.Unlock()
+			}
+			if err := c.connect(restPatience); err != nil {
+				c.mu.Lock()
+				c.failed = err
+				c.mu.Unlock()
+				return
+			}
+			continue
+		}
+		open = append(open, call)
+		settle(rng.IntN(c.load.Outstanding))
+		if c.load.Pause > 0 {
+			time.Sleep(c.load.Pause)
+		}
+	}
+}
+
+// note counts an answer.
+func (c *loadClient) note(call *check.Call) {
+	code := call.Wait()
+	if call.Lost {
+		c.lost.Add(1)
+		return
+	}
+	c.answered.Add(1)
+	switch code {
+	case jute.OK, jute.ErrNoNode, jute.ErrNodeExists, jute.ErrBadVersion, jute.ErrNotEmpty, jute.ErrNoAuth,
+		jute.ErrNoChildrenForEphemerals, jute.ErrInvalidACL, jute.ErrNoWatcher, jute.ErrBadArguments:
+	default:
+		c.mu.Lock()
+		c.refused[code]++
+		c.mu.Unlock()
+	}
+}
+
+// Stop ends the sending.
+func (l *Load) Stop() {
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.wg.Wait()
+}
+
+// Rest brings the clients to rest after Stop, twice: after the first time
+// nobody writes any more. When a client's sync is answered, so is everything it
+// sent before, and every event has come.
+func (l *Load) Rest() error {
+	l.stop = make(chan struct{}) // connect waits again
+	deadline := time.Now().Add(restPatience)
+	sync := jute.PathRequest{Path: l.Root}
+	for range 2 {
+		for _, c := range l.clients {
+			for {
+				_, err := c.c.Do(jute.OpSync, sync.Append(nil))
+				if err == nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					return fmt.Errorf("client %d did not come to rest within %v: %w", c.number, restPatience, err)
+				}
+				if err := c.connect(restPatience); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Drop ends the connections; the sessions stay.
+func (l *Load) Drop() {
+	for _, c := range l.clients {
+		c.c.Drop()
+	}
+}
+
+// Count is what a Load did and met.
+type Count struct {
+	Answered, Lost  int64 // requests
+	Breaks, Expired int64 // connections, sessions
+	Refused         map[jute.Code]int
+	Err             error
+}
+
+// Breaks returns when connections of a client were found to have ended.
+func (l *Load) Breaks(client int) []time.Time {
+	c := l.clients[client]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.breaks)
+}
+
+// Count sums up over the clients.
+func (l *Load) Count() Count {
+	n := Count{Refused: map[jute.Code]int{}}
+	for _, c := range l.clients {
+		n.Answered += c.answered.Load()
+		n.Lost += c.lost.Load()
+		n.Expired += c.expired.Load()
+		c.mu.Lock()
+		n.Breaks += int64(len(c.breaks))
+		for code, times := range c.refused {
+			n.Refused[code] += times
+		}
+		n.Err = errors.Join(n.Err, c.failed)
+		c.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,259 @@
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startPatience = 30 * time.Second       // until a started server answers; a loaded machine needs seconds
+	stopPatience  = 10 * time.Second       // from SIGTERM to SIGKILL
+	readyPause    = 5 * time.Millisecond   // between two tries: the restart time is measured by them
+	askPatience   = 500 * time.Millisecond // for a four-letter word
+	logTail       = 6 << 10                // bytes of a server's log shown when a test fails
+)
+
+// binary is built once per test run.
+var binary struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Build compiles cmd/zooid, once per test run, and returns the program's path.
+// RemoveBinary removes it.
+func Build(t testing.TB) string {
+	t.Helper()
+	binary.once.Do(func() {
+		dir, err := os.MkdirTemp("", "zooid-crash-bin-")
+		if err != nil {
+			binary.err = err
+			return
+		}
+		binary.path = filepath.Join(dir, "zooid")
+		cmd := exec.Command("go", "build", "-o", binary.path, "github.com/zooid-project/zooid/cmd/zooid")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			binary.err = fmt.Errorf("build cmd/zooid: %w\n%s", err, out)
+		}
+	})
+	if binary.err != nil {
+		t.Fatal(binary.err)
+	}
+	return binary.path
+}
+
+// RemoveBinary removes what Build made.
+func RemoveBinary() {
+	if binary.path != "" {
+		os.RemoveAll(filepath.Dir(binary.path))
+	}
+}
+
+// A Server is one server process and its folder. Its methods are for one
+// goroutine.
+type Server struct {
+	ID     int
+	Addr   string // where it listens for clients
+	Folder string // holds zoo.cfg and data
+	// Wrap, if not empty, is a command to start the server under.
+	Wrap []string
+
+	program string
+	log     string // file of what it prints; never on a disk that is made to fail
+	process *exec.Cmd
+	exited  chan struct{}
+}
+
+// Data is the server's data directory.
+func (s *Server) Data() string { return filepath.Join(s.Folder, "data") }
+
+// Start launches the process; it waits for nothing.
+func (s *Server) Start() error {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	argv := append(append([]string{}, s.Wrap...), s.program, "server", filepath.Join(s.Folder, "zoo.cfg"))
+	s.process = exec.Command(argv[0], argv[1:]...)
+	s.process.Dir = s.Folder
+	s.process.Stdout, s.process.Stderr = log, log
+	// Should the test binary be killed, its servers go, too.
+	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.process.Start(); err != nil {
+		s.process = nil
+		return fmt.Errorf("start server %d: %w", s.ID, err)
+	}
+	process, exited := s.process, make(chan struct{})
+	s.exited = exited
+	go func() {
+		process.Wait()
+		close(exited)
+	}()
+	return nil
+}
+
+// Ready waits until the server serves clients, and says how long that took.
+func (s *Server) Ready() (time.Duration, error) {
+	began := time.Now()
+	for {
+		mode, err := s.Mode()
+		if err == nil && mode != "" {
+			return time.Since(began), nil
+		}
+		select {
+		case <-s.exited:
+			return 0, fmt.Errorf("server %d ended before it answered: %v; its log ends:\n%s", s.ID, s.process.ProcessState, s.LogEnd())
+		case <-time.After(readyPause):
+		}
+		if time.Since(began) > startPatience {
+			return 0, fmt.Errorf("server %d did not serve within %v (%v); its log ends:\n%s", s.ID, startPatience, err, s.LogEnd())
+		}
+	}
+}
+
+// Mode asks the server what it is: leader, follower, standalone, or "" while it
+// doesn't serve.
+func (s *Server) Mode() (string, error) {
+	text, err := s.Ask("srvr")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
+			return strings.TrimSpace(mode), nil
+		}
+	}
+	return "", nil
+}
+
+// Ask sends a four-letter word.
+func (s *Server) Ask(word string) (string, error) {
+	c, err := net.DialTimeout("tcp", s.Addr, askPatience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(askPatience))
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(c)
+	return string(text), err
+}
+
+// Running says whether the process is there.
+func (s *Server) Running() bool {
+	if s.process == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Pid is the process id of a running server.
+func (s *Server) Pid() int { return s.process.Process.Pid }
+
+// Signal sends the server a signal, such as SIGSTOP.
+func (s *Server) Signal(signal syscall.Signal) error {
+	if err := s.process.Process.Signal(signal); err != nil {
+		return fmt.Errorf("send server %d %v: %w", s.ID, signal, err)
+	}
+	return nil
+}
+
+// Kill ends the server by SIGKILL and waits until it is gone.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Stop ends the server by SIGTERM, and by SIGKILL if it takes too long, and
+// returns its exit code: -1 for one that a signal ended.
+func (s *Server) Stop() int { return s.end(syscall.SIGTERM) }
+
+func (s *Server) end(signal syscall.Signal) int {
+	if s.process == nil {
+		return 0
+	}
+	s.process.Process.Signal(signal) // an error says that it has ended already
+	s.process.Process.Signal(syscall.SIGCONT)
+	code, err := s.Exit(stopPatience)
+	if err != nil {
+		s.process.Process.Kill()
+		<-s.exited
+	}
+	return code
+}
+
+// Exit waits for the process to end by itself and returns its exit code.
+func (s *Server) Exit(patience time.Duration) (int, error) {
+	select {
+	case <-s.exited:
+		return s.process.ProcessState.ExitCode(), nil
+	case <-time.After(patience):
+		return -1, fmt.Errorf("server %d has not ended within %v", s.ID, patience)
+	}
+}
+
+// Log is all that the server has printed, over all its lives.
+func (s *Server) Log() string {
+	b, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// LogEnd is the end of Log.
+func (s *Server) LogEnd() string {
+	text := s.Log()
+	return text[max(0, len(text)-logTail):]
+}
+
+// failures are the signs in a log that the program itself failed.
+var failures = []string{"panic:", "fatal error:", "DATA RACE", "invariant broken", "have diverged", damageSign}
+
+const damageSign = "is damaged at offset"
+
+// crashed returns the first sign in the log, but for one excused, that the
+// program itself failed.
+func (s *Server) crashed(excused string) string {
+	text := []byte(s.Log())
+	for _, sign := range failures {
+		if sign == excused {
+			continue
+		}
+		if i := bytes.Index(text, []byte(sign)); i >= 0 {
+			return string(text[max(0, i-200):min(len(text), i+2000)])
+		}
+	}
+	return ""
+}
+
+// freePorts returns n ports of the loopback that nobody listens on, chosen by
+// the kernel.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(errors.New("ask the kernel for a free port"), err)
+		}
+		defer l.Close() // only when all are chosen, so that all differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,287 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Line is what one direction of a Proxy does to bytes. The zero value lets
+// them pass.
+type Line struct {
+	// Block holds bytes back, as a network does that drops packets: nothing is
+	// lost from a connection that outlives it, it goes on where it stopped.
+	Block bool
+	Delay time.Duration
+	// BytesPerSecond limits the rate; 0 doesn't.
+	BytesPerSecond int
+}
+
+// Faults is what a Proxy does.
+type Faults struct {
+	Up   Line // from who dialled to the target
+	Down Line // back
+	// Refuse resets new connections.
+	Refuse bool
+}
+
+const (
+	// proxyChunk is small, so that a cut falls inside of frames.
+	proxyChunk = 4 << 10
+	// proxyQueue bounds the chunks on their way in one direction.
+	proxyQueue = 256
+)
+
+// A Proxy forwards TCP connections to a target, and misbehaves as it is told.
+// Its methods are safe for concurrent use.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	changed sync.Cond
+	faults  Faults
+	pairs   map[*pair]bool
+	cutAt   int64 // bytes after which every connection is reset; 0 never
+	closed  bool
+
+	// Counts for those who must know that something happened.
+	accepted, resets int
+}
+
+// pair is one forwarded connection.
+type pair struct {
+	dialler, target net.Conn
+	half            bool // the target's side is gone, the dialler isn't told
+	once            sync.Once
+}
+
+// NewProxy listens on a port of the kernel's choice and forwards to target.
+func NewProxy(target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the proxy to %s: %w", target, err)
+	}
+	p := &Proxy{target: target, listener: l, pairs: map[*pair]bool{}}
+	p.changed.L = &p.mu
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where the proxy listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Port is the port of Addr.
+func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
+
+// Set replaces the faults, for the connections there are, too.
+func (p *Proxy) Set(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = f
+	p.changed.Broadcast()
+}
+
+// Reset resets every connection, and returns how many there were.
+func (p *Proxy) Reset() int {
+	p.mu.Lock()
+	pairs := p.pairs
+	p.pairs = map[*pair]bool{}
+	p.resets += len(pairs)
+	p.mu.Unlock()
+	for c := range pairs {
+		c.reset()
+	}
+	return len(pairs)
+}
+
+// CutAfter resets every connection, once, as soon as n more bytes have passed
+// in either direction: inside a frame, most likely.
+func (p *Proxy) CutAfter(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutAt = n
+}
+
+// HalfOpen closes every connection to the target without telling the dialler,
+// as when a machine loses its power. It returns how many there were.
+func (p *Proxy) HalfOpen() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.pairs {
+		c.half = true
+		c.target.Close()
+	}
+	p.resets += len(p.pairs)
+	return len(p.pairs)
+}
+
+// Counts returns how many connections were accepted, and how many broken on
+// purpose.
+func (p *Proxy) Counts() (accepted, broken int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted, p.resets
+}
+
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.faults = Faults{}
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	p.listener.Close()
+	p.Reset()
+	p.wg.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		dialler, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		p.wg.Go(func() { p.forward(dialler) })
+	}
+}
+
+func (p *Proxy) forward(dialler net.Conn) {
+	p.mu.Lock()
+	p.accepted++
+	refuse := p.faults.Refuse || p.closed
+	p.mu.Unlock()
+	if refuse {
+		linger(dialler)
+		dialler.Close()
+		return
+	}
+	target, err := net.DialTimeout("tcp", p.target, time.Second)
+	if err != nil {
+		linger(dialler)
+		dialler.Close()
+		return
+	}
+	c := &pair{dialler: dialler, target: target}
+	p.mu.Lock()
+	p.pairs[c] = true
+	if p.closed {
+		c.reset()
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(c, dialler, target, func(f *Faults) *Line { return &f.Up }) })
+	both.Go(func() { p.pump(c, target, dialler, func(f *Faults) *Line { return &f.Down }) })
+	both.Wait()
+	c.close()
+	p.mu.Lock()
+	delete(p.pairs, c)
+	p.mu.Unlock()
+}
+
+// parcel is a chunk that may go on at a time.
+type parcel struct {
+	due  time.Time
+	data []byte
+}
+
+// pump carries one direction until it ends.
+func (p *Proxy) pump(c *pair, from, to net.Conn, line func(*Faults) *Line) {
+	queue := make(chan parcel, proxyQueue)
+	var end error
+	go func() {
+		defer close(queue)
+		for {
+			b := make([]byte, proxyChunk)
+			n, err := from.Read(b)
+			if n > 0 {
+				p.mu.Lock()
+				due := time.Now().Add(line(&p.faults).Delay)
+				p.mu.Unlock()
+				queue <- parcel{due, b[:n]}
+			}
+			if err != nil {
+				end = err
+				return
+			}
+		}
+	}()
+	failed := false
+	for x := range queue {
+		if failed || p.hold(x, line) {
+			continue
+		}
+		if _, err := to.Write(x.data); err != nil {
+			if failed = true; !p.halved(c) {
+				from.Close()
+			}
+		}
+	}
+	switch {
+	case p.halved(c) && to == c.dialler:
+		// The dialler is to believe that all is well until it gives up by itself.
+	case errors.Is(end, io.EOF):
+		to.(*net.TCPConn).CloseWrite()
+	default:
+		c.reset()
+	}
+}
+
+func (p *Proxy) halved(c *pair) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c.half
+}
+
+// hold delays a parcel, and reports whether the connection was cut before it.
+func (p *Proxy) hold(x parcel, line func(*Faults) *Line) bool {
+	time.Sleep(time.Until(x.due))
+	p.mu.Lock()
+	for line(&p.faults).Block && !p.closed {
+		p.changed.Wait()
+	}
+	rate := line(&p.faults).BytesPerSecond
+	cut := false
+	if p.cutAt > 0 {
+		if p.cutAt -= int64(len(x.data)); p.cutAt <= 0 {
+			p.cutAt, cut = 0, true
+		}
+	}
+	p.mu.Unlock()
+	if cut {
+		p.Reset()
+		return true
+	}
+	if rate > 0 {
+		time.Sleep(time.Duration(len(x.data)) * time.Second / time.Duration(rate))
+	}
+	return false
+}
+
+func (c *pair) close() {
+	c.once.Do(func() {
+		c.dialler.Close()
+		c.target.Close()
+	})
+}
+
+// reset closes both sides as a crash does, without waiting for what is unsent.
+func (c *pair) reset() {
+	linger(c.dialler)
+	linger(c.target)
+	c.close()
+}
+
+func linger(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+}

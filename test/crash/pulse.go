@@ -1,0 +1,159 @@
+package crash
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// pulsePause is between two writes of a Pulse.
+const pulsePause = 2 * time.Millisecond
+
+// A Pulse is a client of one server that writes all the time, one write after
+// the other, and notes how long each took: what an application sees of a fault.
+type Pulse struct {
+	Server int // index
+	c      *check.Client
+	path   string
+	stop   chan struct{}
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	beats  []beat
+	breaks []time.Time // the connection ended, or the server refused
+	errors []string    // answers other than OK
+	serial int
+}
+
+// beat is one answered write.
+type beat struct{ sent, answered time.Time }
+
+// StartPulse begins to write below root, which exists.
+func StartPulse(j *check.Journal, addr, root string, server int) (*Pulse, error) {
+	p := &Pulse{Server: server, path: fmt.Sprintf("%s/pulse%d", root, server), stop: make(chan struct{})}
+	p.c = check.NewClient(j, check.ClientOptions{Timeout: sessionTimeout}, addr)
+	if err := p.c.Connect(); err != nil {
+		return nil, fmt.Errorf("start the pulse on server %d: %w", server+1, err)
+	}
+	q := jute.CreateRequest{Path: p.path, Data: []byte("0"), ACL: jute.WorldACL(jute.PermAll)}
+	call, err := p.c.Do(jute.OpCreate, q.Append(nil))
+	if err == nil && call.Err != jute.OK {
+		err = call.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the pulse on server %d: %w", server+1, err)
+	}
+	p.wg.Go(p.run)
+	return p, nil
+}
+
+func (p *Pulse) run() {
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-time.After(pulsePause):
+		}
+		p.serial++
+		q := jute.SetDataRequest{Path: p.path, Data: fmt.Appendf(nil, "pulse%d-%d", p.Server, p.serial), Version: -1}
+		sent := time.Now()
+		call, err := p.c.Do(jute.OpSetData, q.Append(nil))
+		now := time.Now()
+		p.mu.Lock()
+		switch {
+		case err != nil:
+			p.breaks = append(p.breaks, now)
+		case call.Err != jute.OK:
+			p.errors = append(p.errors, fmt.Sprintf("set %s: %v", q.Path, call.Err))
+		default:
+			p.beats = append(p.beats, beat{sent, now})
+		}
+		p.mu.Unlock()
+		for err != nil {
+			select {
+			case <-p.stop:
+				return
+			case <-time.After(redialPause):
+			}
+			err = p.c.Connect()
+		}
+	}
+}
+
+// Stop ends the writing; the session stays.
+func (p *Pulse) Stop() {
+	select {
+	case <-p.stop:
+	default:
+		close(p.stop)
+	}
+	p.wg.Wait()
+}
+
+// Close ends the session.
+func (p *Pulse) Close() { p.c.Close() }
+
+// Longest is the longest write between two times: of those answered after from
+// and sent before to. It is 0 if there was none.
+func (p *Pulse) Longest(from, to time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var longest time.Duration
+	for _, b := range slices.Backward(p.beats) {
+		if b.answered.Before(from) {
+			break
+		}
+		if b.sent.Before(to) {
+			longest = max(longest, b.answered.Sub(b.sent))
+		}
+	}
+	return longest
+}
+
+// Beats is the number of writes sent and answered between two times.
+func (p *Pulse) Beats(from, to time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, b := range p.beats {
+		if b.sent.After(from) && b.answered.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// FirstBeat waits until a write that was sent after from is answered, and
+// returns when that was.
+func (p *Pulse) FirstBeat(from time.Time, patience time.Duration) (time.Time, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		p.mu.Lock()
+		var at time.Time
+		for _, b := range slices.Backward(p.beats) {
+			if b.sent.Before(from) {
+				break
+			}
+			at = b.answered
+		}
+		p.mu.Unlock()
+		if !at.IsZero() {
+			return at, nil
+		}
+		if time.Now().After(deadline) {
+			return at, fmt.Errorf("no write over server %d was answered within %v", p.Server+1, patience)
+		}
+		time.Sleep(pulsePause)
+	}
+}
+
+// Breaks returns when the connection ended, and what was answered but OK.
+func (p *Pulse) Breaks() ([]time.Time, []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.breaks), slices.Clone(p.errors)
+}

@@ -1,0 +1,250 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// spacePatience is how long a server may take to notice that its disk is full,
+// or has room again; it looks once a second.
+const spacePatience = 20 * time.Second
+
+// A filler is a file that leaves a file system as much room as it is told.
+type filler struct {
+	t    *testing.T
+	dir  string
+	path string
+	n    int
+}
+
+// leave fills the file system until only free bytes are left, as far as that
+// goes.
+func (f *filler) leave(free int64) {
+	f.t.Helper()
+	for range 100 {
+		var st syscall.Statfs_t
+		if err := syscall.Statfs(f.dir, &st); err != nil {
+			f.t.Fatal(err)
+		}
+		have := int64(st.Bavail) * st.Bsize
+		if have <= free+1<<20 {
+			return
+		}
+		f.n++
+		file, err := os.Create(filepath.Join(f.dir, fmt.Sprintf("filler%d", f.n)))
+		if err != nil {
+			if errors.Is(err, syscall.ENOSPC) {
+				return
+			}
+			f.t.Fatal(err)
+		}
+		// In halves if need be: some blocks are the file system's own, and the server
+		// takes some meanwhile.
+		for size := have - free; size >= 1<<20 && syscall.Fallocate(int(file.Fd()), 0, 0, size) != nil; {
+			size /= 2
+		}
+		file.Close()
+	}
+}
+
+// empty removes everything leave made.
+func (f *filler) empty() {
+	for ; f.n > 0; f.n-- {
+		os.Remove(filepath.Join(f.dir, fmt.Sprintf("filler%d", f.n)))
+	}
+}
+
+// A probe is a client that asks one question at a time.
+type probe struct {
+	t *testing.T
+	c *check.Client
+	n int
+}
+
+func (r *Run) probe(t *testing.T, server int, timeout time.Duration) *probe {
+	t.Helper()
+	p := &probe{t: t, c: check.NewClient(r.journal, check.ClientOptions{Timeout: timeout}, r.Servers[server].Addr)}
+	if err := p.c.Connect(); err != nil {
+		t.Fatalf("a new client on server %d: %v", server+1, err)
+	}
+	return p
+}
+
+// ask sends a request and returns the answer's code; the connection may not end.
+func (p *probe) ask(op jute.Op, body []byte) (jute.Code, []byte) {
+	p.t.Helper()
+	call, err := p.c.Do(op, body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return call.Err, call.Body
+}
+
+func (p *probe) create(path string, mode jute.CreateMode) jute.Code {
+	p.t.Helper()
+	q := jute.CreateRequest{Path: path, Data: []byte(path), ACL: jute.WorldACL(jute.PermAll), Flags: mode}
+	code, _ := p.ask(jute.OpCreate, q.Append(nil))
+	return code
+}
+
+func (p *probe) set(path string) jute.Code {
+	p.t.Helper()
+	p.n++
+	q := jute.SetDataRequest{Path: path, Data: fmt.Appendf(nil, "%s-%x-%d", path, p.c.Session(), p.n), Version: -1}
+	code, _ := p.ask(jute.OpSetData, q.Append(nil))
+	return code
+}
+
+func (p *probe) exists(path string) jute.Code {
+	p.t.Helper()
+	q := jute.PathWatchRequest{Path: path}
+	code, _ := p.ask(jute.OpExists, q.Append(nil))
+	return code
+}
+
+// until asks again and again until the answer is want.
+func (p *probe) until(what string, want jute.Code, ask func() jute.Code) {
+	p.t.Helper()
+	deadline := time.Now().Add(spacePatience)
+	for {
+		got := ask()
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: %v for %v, want %v", what, got, spacePatience, want)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestFullDisk fills the file system of a server alone: writes are refused with a
+// clear error, everything else goes on, also over a kill, and writes are
+// accepted again by themselves when there is room.
+func TestFullDisk(t *testing.T) {
+	seed, _ := hurtful(t)
+	for _, kind := range []string{"tmpfs", "ext4"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := mounted(t, kind)
+			f := &filler{t: t, dir: dir}
+			o := trio(seed, 500)
+			o.Servers, o.Pulses, o.Disk = 1, false, filepath.Join(dir, "zooid")
+			o.Allowed = []jute.Code{jute.ErrThrottledOp}
+			r := Begin(t, o)
+			for _, free := range []int64{8 << 20, 0} {
+				r.full(t, f, free)
+			}
+			r.Verdict()
+		})
+	}
+}
+
+// full fills the disk of the first server but for some bytes, and empties it.
+func (r *Run) full(t *testing.T, f *filler, free int64) {
+	t.Helper()
+	s := r.Servers[0]
+	logged := len(s.Log())
+	r.WaitAnswered(200)
+	p := r.probe(t, 0, sessionTimeout)
+	path := fmt.Sprintf("%s/full%d", root, free)
+	if code := p.create(path, jute.ModePersistent); code != jute.OK {
+		t.Fatalf("create %s: %v", path, code)
+	}
+	mortal := r.probe(t, 0, time.Second)
+	if code := mortal.create(path+"-mortal", jute.ModeEphemeral); code != jute.OK {
+		t.Fatalf("create an ephemeral: %v", code)
+	}
+	f.leave(free)
+	p.until("set on a full disk", jute.ErrThrottledOp, func() jute.Code { return p.set(path) })
+	if said := s.Log()[logged:]; !strings.Contains(said, "the disk is nearly full") {
+		t.Errorf("the log doesn't say that the disk is full:\n%s", said)
+	}
+	if code := p.create(path+"-no", jute.ModePersistent); code != jute.ErrThrottledOp {
+		t.Errorf("create on a full disk: %v, want %v", code, jute.ErrThrottledOp)
+	}
+	if code := p.exists(path); code != jute.OK {
+		t.Errorf("exists on a full disk: %v", code)
+	}
+	// Sessions begin, expire and are closed as ever.
+	mortal.c.Drop()
+	p.until("the expiry of a session on a full disk", jute.ErrNoNode, func() jute.Code { return p.exists(path + "-mortal") })
+	if err := r.probe(t, 0, sessionTimeout).c.Close(); err != nil {
+		t.Errorf("close a session on a full disk: %v", err)
+	}
+	s.Kill()
+	r.Collect(0)
+	r.Restart(0)
+	for err := p.c.Connect(); err != nil; err = p.c.Connect() {
+		if time.Sleep(redialPause); !s.Running() {
+			t.Fatalf("the server ended on a full disk:\n%s", s.LogEnd())
+		}
+	}
+	p.until("set on a full disk after a restart", jute.ErrThrottledOp, func() jute.Code { return p.set(path) })
+	if code := p.exists(path); code != jute.OK {
+		t.Errorf("exists on a full disk after a restart: %v", code)
+	}
+	f.empty()
+	p.until("set when there is room again", jute.OK, func() jute.Code { return p.set(path) })
+	r.WaitAnswered(200)
+	if err := p.c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDiskOfTheLeader fills the file system of one of three: it hands the
+// leadership over, refuses its own clients' writes, and the others' go on.
+func TestFullDiskOfTheLeader(t *testing.T) {
+	seed, _ := hurtful(t)
+	dir := mounted(t, "tmpfs")
+	f := &filler{t: t, dir: dir}
+	o := trio(seed, 500)
+	o.Pulses, o.Disk = false, filepath.Join(dir, "zooid")
+	o.Allowed = []jute.Code{jute.ErrThrottledOp}
+	r := Begin(t, o)
+	for i := r.leader(); i != 0; i = r.leader() {
+		r.Servers[i].Stop()
+		if _, err := r.LeaderOtherThan(i); err != nil {
+			t.Fatal(err)
+		}
+		r.Restart(i)
+	}
+	var probes []*probe
+	for i := range r.Servers {
+		p := r.probe(t, i, sessionTimeout)
+		probes = append(probes, p)
+		if code := p.create(fmt.Sprintf("%s/full%d", root, i), jute.ModePersistent); code != jute.OK {
+			t.Fatal(code)
+		}
+	}
+	f.leave(0)
+	set := func(i int) func() jute.Code {
+		return func() jute.Code { return probes[i].set(fmt.Sprintf("%s/full%d", root, i)) }
+	}
+	probes[0].until("set over a server with a full disk", jute.ErrThrottledOp, set(0))
+	next, err := r.LeaderOtherThan(0)
+	if err != nil {
+		t.Errorf("a leader with a full disk: %v", err)
+	}
+	t.Logf("server %d leads instead", next+1)
+	for i := 1; i < len(probes); i++ {
+		probes[i].until("set over another server", jute.OK, set(i))
+	}
+	f.empty()
+	probes[0].until("set when there is room again", jute.OK, set(0))
+	r.WaitAnswered(100)
+	for _, p := range probes {
+		if err := p.c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	r.Verdict()
+}
