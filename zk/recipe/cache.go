@@ -1,0 +1,266 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A Cache is a copy of a znode, of a znode and its children, or of a whole tree,
+// kept up to date by one watch. Reading it asks nobody.
+//
+// It is never ahead of the ensemble and soon catches up; changes that follow each
+// other fast may be seen as one. While the connection is lost the copy stays as it
+// is; afterwards, in a new session too if need be, everything is read again and the
+// differences are told. Only znodes this client may read are in it. Of a znode's
+// metadata, what changes with its children (NumChildren, Cversion, Pzxid) may be
+// old.
+//
+// It needs a server that knows persistent watches (3.6 or later).
+type Cache struct {
+	sessions *Sessions
+	root     string
+	depth    int // of the deepest znodes below root
+	stop     context.CancelFunc
+	done     chan struct{}
+
+	mu      sync.RWMutex
+	nodes   map[string]zk.Node
+	fresh   bool          // nodes is complete and nothing is known to be missing
+	err     error         // why the cache has ended; nil while it hasn't
+	changed chan struct{} // closed and replaced when fresh or err changes
+	feeds   map[*feed]struct{}
+}
+
+// depthAll is more than any path has.
+const depthAll = 1 << 30
+
+// NewNodeCache begins to follow the znode at path, which needn't exist. The caller
+// must Close the Cache.
+func NewNodeCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, 0) }
+
+// NewChildrenCache begins to follow the znode at path and its children. The caller
+// must Close the Cache.
+func NewChildrenCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, 1) }
+
+// NewTreeCache begins to follow the znode at path and all its descendants. The
+// caller must Close the Cache.
+func NewTreeCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, depthAll) }
+
+func newCache(sessions *Sessions, root string, depth int) *Cache {
+	ctx, stop := context.WithCancel(context.Background())
+	k := &Cache{
+		sessions: sessions, root: root, depth: depth, stop: stop, done: make(chan struct{}),
+		nodes: map[string]zk.Node{}, changed: make(chan struct{}), feeds: map[*feed]struct{}{},
+	}
+	go k.run(ctx)
+	return k
+}
+
+// Get returns the znode at path, if there is one in the cache. Don't change the
+// data.
+func (k *Cache) Get(path string) (zk.Node, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	node, ok := k.nodes[path]
+	return node, ok
+}
+
+// Snapshot returns all znodes by path, as of one moment of the cache. Don't change
+// the data.
+func (k *Cache) Snapshot() map[string]zk.Node {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return maps.Clone(k.nodes)
+}
+
+// Len returns the number of znodes in the cache.
+func (k *Cache) Len() int {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return len(k.nodes)
+}
+
+// Wait waits until the cache is complete: at the beginning, and after each loss of
+// the connection. It fails when ctx ends, with zk.ErrClosed when the cache is
+// closed, and with the reason if the server refused what the cache must do.
+func (k *Cache) Wait(ctx context.Context) error {
+	for {
+		k.mu.RLock()
+		fresh, err, changed := k.fresh, k.err, k.changed
+		k.mu.RUnlock()
+		if fresh || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("recipe: cache %s: %w", k.root, context.Cause(ctx))
+		}
+	}
+}
+
+// Close ends the cache; its content stays readable. It is idempotent.
+func (k *Cache) Close() {
+	k.stop()
+	<-k.done
+}
+
+func (k *Cache) run(ctx context.Context) {
+	defer close(k.done)
+	err := k.sessions.run(ctx, func(c *zk.Client) error {
+		err := k.follow(ctx, c)
+		k.setFresh(false)
+		return err
+	})
+	if ctx.Err() != nil {
+		err = zk.ErrClosed
+	}
+	k.end(err)
+}
+
+// follow keeps the cache up to date while the session lasts. A lost connection is
+// always told twice, by the states and then, once it is back, by the watch's
+// EventResync; so events are taken before states are, and what is stale by the
+// one gets fresh by the other.
+func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
+	states := c.States()
+	defer states.Close()
+	w, err := k.watch(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	suspended(states) // before the watch was set: no EventResync follows
+	if err := k.resync(ctx, c); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-states.Ready():
+		case <-w.Ready():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		dirty, resync := k.events(w)
+		if suspended(states) {
+			k.setFresh(false)
+		}
+		switch {
+		case resync:
+			err = k.resync(ctx, c)
+		case len(dirty) > 0:
+			err = k.refresh(ctx, c, dirty)
+		default:
+			err = ended(w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// suspended takes the state changes that have come, and reports whether the
+// connection was lost.
+func suspended(states *zk.States) bool {
+	lost := false
+	for {
+		change, ok := states.Try()
+		if !ok {
+			return lost
+		}
+		lost = lost || change.State == zk.StateConnecting || change.Missed > 0
+	}
+}
+
+// watch sets the watch that covers all of the cache.
+func (k *Cache) watch(ctx context.Context, c *zk.Client) (*zk.Watch, error) {
+	mode := zk.AddWatchPersistentRecursive
+	if k.depth == 0 {
+		mode = zk.AddWatchPersistent
+	}
+	for {
+		w, err := c.AddWatch(ctx, k.root, mode)
+		if err == nil || !again(ctx, err) {
+			return w, err
+		}
+	}
+}
+
+// events takes the events that have come, and returns the paths they tell of,
+// sorted, and whether some may be missing.
+func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
+	paths := map[string]bool{}
+	for {
+		e, ok := w.Try()
+		switch {
+		case !ok:
+			return slices.Sorted(maps.Keys(paths)), resync
+		case e.Type == zk.EventResync:
+			resync = true
+		case e.Type != zk.EventNodeChildrenChanged && k.covers(e.Path):
+			paths[e.Path] = true
+		}
+	}
+}
+
+// refresh reads what has changed, each znode once however many events told of it:
+// what is read is at least as new as they.
+func (k *Cache) refresh(ctx context.Context, c *zk.Client, dirty []string) error {
+	for {
+		found, err := read(ctx, c, dirty)
+		if err == nil {
+			k.apply(dirty, found)
+			return nil
+		}
+		if !again(ctx, err) {
+			return err
+		}
+	}
+}
+
+// ended returns what ended w, nil if nothing has.
+func ended(w *zk.Watch) error {
+	past, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := w.Next(past); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// covers reports whether the znode at path belongs in the cache.
+func (k *Cache) covers(path string) bool {
+	if path == k.root {
+		return true
+	}
+	below := path
+	if k.root != "/" {
+		var ok bool
+		if below, ok = strings.CutPrefix(path, k.root+"/"); !ok {
+			return false
+		}
+		below = "/" + below
+	}
+	return strings.Count(below, "/") <= k.depth
+}
+
+// resync reads everything again.
+func (k *Cache) resync(ctx context.Context, c *zk.Client) error {
+	for {
+		found, err := k.walk(ctx, c)
+		if err == nil {
+			k.replace(found)
+			return nil
+		}
+		if !again(ctx, err) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package recipe
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A CacheEventType says what happened to a Cache.
+type CacheEventType int
+
+// The events of a Cache.
+const (
+	CacheAdded   CacheEventType = iota // Path came into the cache; Node is what it holds
+	CacheChanged                       // Path's data changed; Node is what it holds now
+	CacheRemoved                       // Path left the cache; Node is what it held
+
+	// CacheFresh follows the events that made the cache complete, at the
+	// beginning and after each CacheStale.
+	CacheFresh
+
+	// CacheStale says that the connection was lost: the cache stays as it is
+	// until CacheFresh.
+	CacheStale
+
+	// CacheReset says that the reader was too slow and has missed events: forget
+	// everything, the whole content follows as CacheAdded.
+	CacheReset
+)
+
+var cacheEventNames = [...]string{"added", "changed", "removed", "fresh", "stale", "reset"}
+
+// String returns the type in a word.
+func (t CacheEventType) String() string {
+	if t < 0 || int(t) >= len(cacheEventNames) {
+		return fmt.Sprintf("CacheEventType(%d)", int(t))
+	}
+	return cacheEventNames[t]
+}
+
+// A CacheEvent is one step of a Cache.
+type CacheEvent struct {
+	Type CacheEventType
+	Path string  // "" for CacheFresh, CacheStale and CacheReset
+	Node zk.Node // zero for those; don't change the data
+}
+
+// feedMax bounds the events kept for a slow reader; beyond it, reading the whole
+// content again is cheaper than catching up.
+const feedMax = 4096
+
+// A feed is one reader's view of the events. Its fields are guarded by Cache.mu.
+type feed struct {
+	items []CacheEvent
+	lost  bool          // items were dropped
+	ready chan struct{} // holds a token if there may be something to read
+}
+
+// Events returns an iterator over what happens to the cache. It begins with the
+// content at this moment as CacheAdded, parents first, then CacheFresh if the
+// cache is complete. It ends with an error: of ctx, or what ended the cache. A
+// reader that doesn't keep up never holds up the cache; see CacheReset.
+func (k *Cache) Events(ctx context.Context) iter.Seq2[CacheEvent, error] {
+	return func(yield func(CacheEvent, error) bool) {
+		f := &feed{ready: make(chan struct{}, 1)}
+		k.mu.Lock()
+		items := k.content()
+		k.feeds[f] = struct{}{}
+		k.mu.Unlock()
+		defer func() {
+			k.mu.Lock()
+			delete(k.feeds, f)
+			k.mu.Unlock()
+		}()
+		for {
+			for _, e := range items {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			var err error
+			if items, err = k.more(ctx, f); err != nil {
+				yield(CacheEvent{}, err)
+				return
+			}
+		}
+	}
+}
+
+// more waits for events of f.
+func (k *Cache) more(ctx context.Context, f *feed) ([]CacheEvent, error) {
+	for {
+		k.mu.Lock()
+		items := f.items
+		f.items = nil
+		if f.lost {
+			f.lost = false
+			items = append([]CacheEvent{{Type: CacheReset}}, k.content()...)
+		}
+		err, changed := k.err, k.changed
+		k.mu.Unlock()
+		if len(items) > 0 {
+			return items, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-f.ready:
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// content returns the cache as events. The caller holds k.mu.
+func (k *Cache) content() []CacheEvent {
+	var items []CacheEvent
+	for _, path := range slices.Sorted(maps.Keys(k.nodes)) {
+		items = append(items, CacheEvent{CacheAdded, path, k.nodes[path]})
+	}
+	if k.fresh {
+		items = append(items, CacheEvent{Type: CacheFresh})
+	}
+	return items
+}
+
+// tell appends an event to every feed. The caller holds k.mu.
+func (k *Cache) tell(e CacheEvent) {
+	for f := range k.feeds {
+		if f.lost {
+			continue
+		}
+		if f.items = append(f.items, e); len(f.items) > feedMax {
+			f.items, f.lost = nil, true
+		}
+		select {
+		case f.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// apply takes in what was read of paths, which are sorted: children leave before
+// their parents, and come after them.
+func (k *Cache) apply(paths []string, found map[string]zk.Node) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.merge(paths, found)
+}
+
+// replace takes in a whole walk.
+func (k *Cache) replace(found map[string]zk.Node) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	paths := maps.Clone(found)
+	maps.Copy(paths, k.nodes)
+	k.merge(slices.Sorted(maps.Keys(paths)), found)
+	k.mark(true)
+}
+
+// merge makes the cache equal to found as far as paths go. The caller holds k.mu.
+func (k *Cache) merge(paths []string, found map[string]zk.Node) {
+	for _, path := range slices.Backward(paths) {
+		was, had := k.nodes[path]
+		now, has := found[path]
+		if had && (!has || now.Stat.Czxid != was.Stat.Czxid) {
+			delete(k.nodes, path)
+			k.tell(CacheEvent{CacheRemoved, path, was})
+		}
+	}
+	for _, path := range paths {
+		now, has := found[path]
+		if !has {
+			continue
+		}
+		was, had := k.nodes[path]
+		k.nodes[path] = now
+		switch {
+		case !had:
+			k.tell(CacheEvent{CacheAdded, path, now})
+		case was.Stat.Mzxid != now.Stat.Mzxid:
+			k.tell(CacheEvent{CacheChanged, path, now})
+		}
+	}
+}
+
+func (k *Cache) setFresh(fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mark(fresh)
+}
+
+// mark records whether the cache is complete. The caller holds k.mu.
+func (k *Cache) mark(fresh bool) {
+	if k.fresh == fresh {
+		return
+	}
+	k.fresh = fresh
+	t := CacheStale
+	if fresh {
+		t = CacheFresh
+	}
+	k.tell(CacheEvent{Type: t})
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// end ends the cache; readers get what is left, then err.
+func (k *Cache) end(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+	close(k.changed)
+	k.changed = make(chan struct{})
+}

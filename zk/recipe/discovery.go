@@ -1,0 +1,202 @@
+package recipe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// An Instance is one running copy of a service. Its JSON is that of Curator's
+// ServiceInstance.
+type Instance struct {
+	Name    string `json:"name"` // of the service
+	ID      string `json:"id"`   // unique in the service; Register chooses one if it is empty
+	Address string `json:"address"`
+	Port    *int   `json:"port"`    // nil for none
+	SSLPort *int   `json:"sslPort"` // nil for none
+
+	// Payload is the application's own, JSON or nil. Java clients expect there
+	// what their payload class says.
+	Payload json.RawMessage `json:"payload"`
+
+	RegisteredMs int64           `json:"registrationTimeUTC"` // since 1970; set by Register if 0
+	Type         string          `json:"serviceType"`         // DYNAMIC if empty: it goes with its session
+	URISpec      json.RawMessage `json:"uriSpec"`             // Curator's template of the URI, or nil
+
+	// Disabled asks clients not to use the instance though it is registered.
+	Disabled bool `json:"-"`
+}
+
+// instanceJSON is an Instance as it is written: Curator has enabled, which
+// is true if left out.
+type instanceJSON struct {
+	plainInstance
+	Enabled *bool `json:"enabled"`
+}
+
+type plainInstance Instance
+
+// MarshalJSON returns Curator's form.
+func (i Instance) MarshalJSON() ([]byte, error) {
+	enabled := !i.Disabled
+	return json.Marshal(instanceJSON{plainInstance(i), &enabled})
+}
+
+// UnmarshalJSON reads Curator's form.
+func (i *Instance) UnmarshalJSON(data []byte) error {
+	var in instanceJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*i = Instance(in.plainInstance)
+	i.Disabled = in.Enabled != nil && !*in.Enabled
+	return nil
+}
+
+// A Discovery registers and finds instances of services. The layout is that of
+// Curator's: path/service/id, an ephemeral znode with JSON in it.
+type Discovery struct {
+	sessions *Sessions
+	path     string
+	opt      Options
+}
+
+// NewDiscovery returns the discovery at path. Options.Data isn't used.
+func NewDiscovery(sessions *Sessions, path string, opt Options) *Discovery {
+	return &Discovery{sessions, path, opt}
+}
+
+// Register keeps an instance registered, in each new session too, until the
+// Ephemeral returned is closed. It doesn't wait; Ephemeral.Wait does. It fails if
+// the instance has no name or can't be written as JSON.
+func (d *Discovery) Register(i Instance) (*Ephemeral, error) {
+	if i.Name == "" || strings.Contains(i.Name+i.ID, "/") {
+		return nil, fmt.Errorf("recipe: register %q, id %q: a service needs a name, and neither may have a slash", i.Name, i.ID)
+	}
+	if i.ID == "" {
+		i.ID = newUUID()
+	}
+	if i.RegisteredMs == 0 {
+		i.RegisteredMs = time.Now().UnixMilli()
+	}
+	if i.Type == "" {
+		i.Type = "DYNAMIC"
+	}
+	data, err := json.Marshal(i)
+	if err != nil {
+		return nil, fmt.Errorf("recipe: register %s: %w", i.Name, err)
+	}
+	return NewEphemeral(d.sessions, join(join(d.path, i.Name), i.ID), Options{Data: data, ACL: d.opt.ACL}), nil
+}
+
+// Names returns the names of the services that ever had an instance and were not
+// cleaned up, sorted.
+func (d *Discovery) Names(ctx context.Context) ([]string, error) {
+	c, err := d.sessions.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := c.Children(ctx, d.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// Instances asks the ensemble for a service's instances. Who asks often wants a
+// Provider.
+func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
+	c, err := d.sessions.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := childrenData(ctx, c, join(d.path, name))
+	return instancesOf(data), err
+}
+
+// childrenData returns the data of path's children by name; who goes while they
+// are read is left out.
+func childrenData(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
+	names, _, err := c.Children(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for _, name := range names {
+		data, _, err := c.Get(ctx, join(path, name))
+		switch {
+		case err == nil:
+			all[name] = data
+		case !errors.Is(err, zk.ErrNoNode):
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// instancesOf reads the instances in data, in the order of their ids. What isn't
+// an instance is left out: one broken registration must not hide the others.
+func instancesOf(data map[string][]byte) []Instance {
+	var list []Instance
+	for _, b := range data {
+		var i Instance
+		if json.Unmarshal(b, &i) == nil {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b Instance) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// A Provider knows the instances of a service at any moment, without asking. While
+// the connection is lost it knows those of before.
+type Provider struct {
+	cache *Cache
+	turn  atomic.Uint64
+}
+
+// Provider begins to follow a service. The caller must Close the Provider.
+func (d *Discovery) Provider(name string) *Provider {
+	return &Provider{cache: NewChildrenCache(d.sessions, join(d.path, name))}
+}
+
+// Wait waits until the instances are known.
+func (p *Provider) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
+
+// All returns the instances that aren't disabled, in the order of their ids.
+func (p *Provider) All() []Instance {
+	data := map[string][]byte{}
+	for path, node := range p.cache.Snapshot() {
+		if path != p.cache.root {
+			data[path] = node.Data
+		}
+	}
+	return slices.DeleteFunc(instancesOf(data), func(i Instance) bool { return i.Disabled })
+}
+
+// Next returns the instances in turn; ok is false if there is none.
+func (p *Provider) Next() (i Instance, ok bool) {
+	all := p.All()
+	if len(all) == 0 {
+		return Instance{}, false
+	}
+	return all[(p.turn.Add(1)-1)%uint64(len(all))], true
+}
+
+// Cache returns what the provider reads from; its Events tell which instances come
+// and go. It is closed with the provider.
+func (p *Provider) Cache() *Cache { return p.cache }
+
+// Close ends the provider. It is idempotent.
+func (p *Provider) Close() { p.cache.Close() }

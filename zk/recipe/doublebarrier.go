@@ -1,0 +1,120 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A DoubleBarrier lets a number of clients begin together and end together. Its
+// layout is that of Curator's DistributedDoubleBarrier and kazoo's DoubleBarrier.
+//
+// A path is good for one round. Members that leave late take down what says that
+// all are here, and could do so to the next round: give each round a path of its
+// own.
+//
+// A member whose connection is lost is still a member, and goes on waiting. One
+// whose session expires has left: its Enter or Leave fails with
+// zk.ErrSessionExpired, and the others wait for another to take its place, or
+// leave without it.
+type DoubleBarrier struct {
+	c       *zk.Client
+	path    string
+	members int
+	mine    string
+	opt     Options
+}
+
+// ready is the znode that says that all members are here.
+const ready = "ready"
+
+// NewDoubleBarrier returns a membership in the barrier at path, which opens when
+// it has so many members. More may enter then.
+func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *DoubleBarrier {
+	return &DoubleBarrier{c: c, path: path, members: members, mine: newUUID(), opt: opt}
+}
+
+// Enter waits until all members have entered. If it fails, this client is no
+// member.
+func (b *DoubleBarrier) Enter(ctx context.Context) error {
+	err := b.enter(ctx)
+	if err != nil {
+		remove(ctx, b.c, join(b.path, b.mine))
+		return fmt.Errorf("recipe: enter %s: %w", b.path, err)
+	}
+	return nil
+}
+
+func (b *DoubleBarrier) enter(ctx context.Context) error {
+	// The name is this membership's alone: that it exists means a reply was lost.
+	if err := create(ctx, b.c, join(b.path, b.mine), b.opt.Data, zk.ModeEphemeral, b.opt.acl()); err != nil {
+		return err
+	}
+	for {
+		_, open, w, err := b.c.ExistsW(ctx, join(b.path, ready))
+		switch {
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return err
+		case open:
+			w.Close()
+			return nil
+		}
+		others, err := b.others(ctx)
+		switch {
+		case err == nil && len(others)+1 >= b.members:
+			err = create(ctx, b.c, join(b.path, ready), nil, zk.ModePersistent, b.opt.acl())
+			w.Close()
+			return err
+		case err == nil:
+			_, err = w.Next(ctx)
+			if err == nil {
+				return nil // it was created, even if it is gone again
+			}
+		}
+		w.Close()
+		if !again(ctx, err) {
+			return err
+		}
+	}
+}
+
+// others returns the names of the members beside this one, sorted.
+func (b *DoubleBarrier) others(ctx context.Context) ([]string, error) {
+	names, _, err := b.c.Children(ctx, b.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == ready || name == b.mine })
+	slices.Sort(names)
+	return names, err
+}
+
+// Leave waits until all members have left. Whether it fails or not, this client
+// is no member any more.
+func (b *DoubleBarrier) Leave(ctx context.Context) error {
+	if err := remove(ctx, b.c, join(b.path, b.mine)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	for {
+		others, err := b.others(ctx)
+		switch {
+		case err != nil && again(ctx, err):
+		case err != nil:
+			return fmt.Errorf("recipe: leave %s: %w", b.path, err)
+		case len(others) == 0:
+			if err := deleteSurely(ctx, b.c, join(b.path, ready)); !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+			return nil
+		default:
+			if err := untilChanged(ctx, b.c, join(b.path, others[len(others)-1])); err != nil {
+				return fmt.Errorf("recipe: leave %s: %w", b.path, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package recipe_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk/recipe"
+	"github.com/zooid-project/zooid/zk/zktest"
+)
+
+// While servers of an ensemble go down and come back, one after the other, the
+// leader among them, and connections are cut: no two hold a lock, no item of a
+// queue is lost or doubled, a sum is exact, and a cache ends up as it should.
+func TestEnsembleUnderFaults(t *testing.T) {
+	t.Parallel()
+	const servers, workers = 3, 3
+	e := zktest.Start(t, zktest.Options{Servers: servers})
+	a := newArena(t, e.Connect(), e.Cut, nil)
+	k := recipe.NewTreeCache(a.source(), "/q")
+	defer k.Close()
+	down := 0
+	over := a.storm(e.Cut, func() {
+		down = (down + 1) % servers
+		e.Stop(down)
+		time.Sleep(100 * time.Millisecond)
+		e.Start(down)
+	})
+	var inside atomic.Int32
+	var put, taken, added [workers]int
+	var seen sync.Map
+	var wg sync.WaitGroup
+	for i := range workers {
+		c := a.client()
+		wg.Go(func() {
+			m := recipe.NewMutex(c, "/m", recipe.Options{})
+			q, n := recipe.NewQueue(c, "/q", recipe.Options{}), recipe.NewCounter(c, "/n", recipe.Options{})
+			for round := 0; round < 3 || !finished(over); round++ {
+				err := q.Put(a.ctx, fmt.Appendf(nil, "%d/%d", i, round))
+				if err != nil {
+					t.Errorf("put: %v", err)
+					return
+				}
+				put[i]++
+				held, err := m.Lock(a.ctx)
+				if err != nil {
+					t.Errorf("lock: %v", err)
+					return
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d hold the lock", n)
+				}
+				items, err := q.Take(a.ctx)
+				inside.Add(-1)
+				if err != nil {
+					t.Errorf("take: %v", err)
+					return
+				}
+				taken[i]++
+				if _, twice := seen.LoadOrStore(string(items[0]), true); twice {
+					t.Errorf("item %q was taken twice", items[0])
+				}
+				if _, err := n.Add(a.ctx, 1); err != nil {
+					t.Errorf("add: %v", err)
+					return
+				}
+				added[i]++
+				if err := held.Unlock(a.ctx); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	<-over
+	sum := func(v [workers]int) int { return v[0] + v[1] + v[2] }
+	if sum(put) != sum(taken) {
+		t.Errorf("%d items put, %d taken", sum(put), sum(taken))
+	}
+	c := a.client()
+	if n, err := recipe.NewCounter(c, "/n", recipe.Options{}).Get(a.ctx); err != nil || n != int64(sum(added)) {
+		t.Errorf("sum %d, %v, want %d", n, err, sum(added))
+	}
+	if left := append(a.children(c, "/m"), a.children(c, "/q")...); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	a.eventually("the cache has an empty queue", func() bool { return k.Wait(a.ctx) == nil && k.Len() == 1 })
+}

@@ -1,0 +1,184 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// An Ephemeral keeps an ephemeral znode in existence from NewEphemeral to Close:
+// it is created again in each new session, and when somebody deletes it. It is
+// Curator's PersistentNode in its ephemeral mode.
+//
+// While the connection is lost the znode stays, until the session expires; then
+// it is gone until the next session has begun. If another session has a znode of
+// this name, such as an earlier one of the same process that has not expired yet,
+// its end is waited for.
+type Ephemeral struct {
+	sessions *Sessions
+	path     string
+	opt      Options
+	stop     context.CancelFunc
+	done     chan struct{}
+
+	mu      sync.Mutex
+	data    []byte
+	edition int           // of data, from 1
+	token   int64         // czxid of the znode; 0 while there is none
+	err     error         // why the Ephemeral has ended; nil while it hasn't
+	changed chan struct{} // closed and replaced at each change of the above
+}
+
+// NewEphemeral begins to keep the znode at path, with Options.Data. The caller
+// must Close it.
+func NewEphemeral(sessions *Sessions, path string, opt Options) *Ephemeral {
+	ctx, stop := context.WithCancel(context.Background())
+	e := &Ephemeral{sessions: sessions, path: path, opt: opt, data: opt.Data, edition: 1, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	go e.run(ctx)
+	return e
+}
+
+func (e *Ephemeral) run(ctx context.Context) {
+	defer close(e.done)
+	err := e.sessions.run(ctx, func(c *zk.Client) error {
+		err := e.keep(ctx, c)
+		e.publish(0, nil)
+		return err
+	})
+	if ctx.Err() != nil {
+		err = zk.ErrClosed
+	}
+	e.publish(0, err)
+}
+
+// ephemeralDeleteWait bounds how long Close waits for the ensemble to delete the
+// znode; without that, it goes with the session.
+const ephemeralDeleteWait = 5 * time.Second
+
+// keep keeps the znode while the session and ctx last.
+func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
+	defer func() {
+		if ctx.Err() != nil {
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), ephemeralDeleteWait)
+			defer cancel()
+			e.leave(bye, c)
+		}
+	}()
+	stored := 0 // the edition in the znode, 0 if that isn't known
+	for {
+		e.mu.Lock()
+		data, edition, changed := e.data, e.edition, e.changed
+		e.mu.Unlock()
+		stat, ok, w, err := c.ExistsW(ctx, e.path)
+		switch {
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return err
+		}
+		mine := ok && stat.EphemeralOwner == c.Session().ID
+		switch {
+		case !ok:
+			w.Close()
+			stored = edition
+			err = create(ctx, c, e.path, data, zk.ModeEphemeral, e.opt.acl())
+		case !mine:
+			e.publish(0, nil)
+			err = waitFor(ctx, w, nil)
+		case stored != edition:
+			w.Close()
+			if _, err = c.Set(ctx, e.path, data, zk.AnyVersion); err == nil {
+				stored = edition
+			}
+		case e.publish(stat.Czxid, nil):
+			w.Close() // changed is an old one now
+		default:
+			err = waitFor(ctx, w, changed)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !again(ctx, err) {
+			return err
+		}
+	}
+}
+
+// waitFor waits until w has fired or changed is closed, and ends w.
+func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
+	defer w.Close()
+	select {
+	case <-w.Ready():
+		_, err := w.Next(ctx)
+		return err
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave deletes the znode if it is this session's.
+func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
+	stat, ok, err := c.Exists(ctx, e.path)
+	if err == nil && ok && stat.EphemeralOwner == c.Session().ID {
+		remove(ctx, c, e.path)
+	}
+}
+
+// publish records the znode, and reports whether anything is new.
+func (e *Ephemeral) publish(token int64, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.token == token && err == nil {
+		return false
+	}
+	e.token, e.err = token, err
+	e.announce()
+	return true
+}
+
+// announce wakes all who wait for a change. The caller holds e.mu.
+func (e *Ephemeral) announce() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// SetData replaces the znode's data, now and in later sessions. It doesn't wait.
+func (e *Ephemeral) SetData(data []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.data = data
+	e.edition++
+	e.announce()
+}
+
+// Wait waits until the znode exists, and returns its czxid. It fails when ctx
+// ends, with zk.ErrClosed when e is closed, and with the reason if the server
+// refused what e must do.
+func (e *Ephemeral) Wait(ctx context.Context) (int64, error) {
+	for {
+		e.mu.Lock()
+		token, err, changed := e.token, e.err, e.changed
+		e.mu.Unlock()
+		if token != 0 || err != nil {
+			return token, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("recipe: wait for %s: %w", e.path, context.Cause(ctx))
+		}
+	}
+}
+
+// Path returns the path of the znode.
+func (e *Ephemeral) Path() string { return e.path }
+
+// Close deletes the znode and waits until that is done, if the ensemble can be
+// reached; otherwise it goes with the session. It is idempotent.
+func (e *Ephemeral) Close() {
+	e.stop()
+	<-e.done
+}

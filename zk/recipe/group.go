@@ -1,0 +1,61 @@
+package recipe
+
+import (
+	"context"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A Group is this client's membership in a group, and its view of the others.
+// Each member is an ephemeral znode below the group's path, named by the member's
+// id: Curator's GroupMember.
+//
+// While the connection is lost the view is that of before; a member whose session
+// expires is gone for the others, and comes back with its next session.
+type Group struct {
+	self *Ephemeral
+	view *Cache
+}
+
+// JoinGroup makes this client the member id, with Options.Data, of the group at
+// path. The caller must Close the Group.
+func JoinGroup(sessions *Sessions, path, id string, opt Options) *Group {
+	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
+}
+
+// Self returns this client's membership.
+func (g *Group) Self() *Ephemeral { return g.self }
+
+// Wait waits until this client is a member and the other members are known.
+func (g *Group) Wait(ctx context.Context) error {
+	if _, err := g.self.Wait(ctx); err != nil {
+		return err
+	}
+	return g.view.Wait(ctx)
+}
+
+// Members returns the data of the members that are known, by id.
+func (g *Group) Members() map[string][]byte {
+	members := map[string][]byte{}
+	for path, node := range g.view.Snapshot() {
+		if path != g.view.root {
+			members[nameOf(path)] = node.Data
+		}
+	}
+	return members
+}
+
+// View returns the cache of the group's znode and its members; its Events tell who
+// comes and goes. It is closed with the group.
+func (g *Group) View() *Cache { return g.view }
+
+// Close leaves the group. It is idempotent.
+func (g *Group) Close() {
+	g.self.Close()
+	g.view.Close()
+}
+
+// Members returns the data of a group's members by id, without joining it.
+func Members(ctx context.Context, c *zk.Client, path string) (map[string][]byte, error) {
+	return childrenData(ctx, c, path)
+}

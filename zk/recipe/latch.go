@@ -1,0 +1,135 @@
+package recipe
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A Latch takes part in an election from NewLatch to Close, and tells whether this
+// client leads. Unlike Election it calls nobody.
+//
+// Its layout is that of Curator's LeaderLatch; Options.Data is the latch's id
+// there. When the connection is lost the latch no more leads; it leads again when
+// the connection comes back in time. When the session expires it takes part again
+// with a new one.
+type Latch struct {
+	sessions *Sessions
+	path     string
+	opt      Options
+	stop     context.CancelFunc
+	done     chan struct{}
+
+	mu      sync.Mutex
+	held    *Held         // nil while others lead, or nobody knows
+	err     error         // why the latch has ended; nil while it hasn't
+	changed chan struct{} // closed and replaced at each change of the above
+}
+
+// NewLatch takes part in the election whose candidates are children of path. The
+// caller must Close the latch.
+func NewLatch(sessions *Sessions, path string, opt Options) *Latch {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Latch{sessions: sessions, path: path, opt: opt, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	go l.run(ctx)
+	return l
+}
+
+func (l *Latch) line(c *zk.Client) *line {
+	return &line{c: c, dir: l.path, name: "latch-", marks: marks{exclusive: []string{"latch-"}}, opt: l.opt}
+}
+
+func (l *Latch) run(ctx context.Context) {
+	defer close(l.done)
+	for {
+		var held *Held
+		err := l.sessions.run(ctx, func(c *zk.Client) (err error) {
+			held, err = l.line(c).lock(ctx, true)
+			return err
+		})
+		if err != nil {
+			if ctx.Err() != nil {
+				err = zk.ErrClosed
+			}
+			l.publish(nil, err)
+			return
+		}
+		l.lead(ctx, held)
+	}
+}
+
+// lead publishes leadership as long as held is held and ctx lasts.
+func (l *Latch) lead(ctx context.Context, held *Held) {
+	for {
+		l.publish(held, nil)
+		select {
+		case <-held.Context().Done():
+		case <-ctx.Done():
+		}
+		l.publish(nil, nil)
+		if ctx.Err() == nil && held.Confirm(ctx) == nil {
+			continue
+		}
+		resign(ctx, held)
+		return
+	}
+}
+
+func (l *Latch) publish(held *Held, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.err = held, err
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Leading returns the leadership if this client has it, else nil. Work under its
+// Context. To resign and stand again behind the others, Unlock it.
+func (l *Latch) Leading() *Held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// Wait waits until this client leads. It fails when ctx ends, with zk.ErrClosed
+// when the latch is closed, and with the reason if the server refused what the
+// latch must do.
+func (l *Latch) Wait(ctx context.Context) (*Held, error) {
+	for {
+		l.mu.Lock()
+		held, err, changed := l.held, l.err, l.changed
+		l.mu.Unlock()
+		if held != nil || err != nil {
+			return held, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Leader returns the candidate that leads, or ErrNoLeader. By the time it is read
+// another may lead.
+func (l *Latch) Leader(ctx context.Context) (Participant, error) {
+	return first(l.Candidates(ctx))
+}
+
+// Candidates returns the leader, if there is one, and those who would follow it in
+// order.
+func (l *Latch) Candidates(ctx context.Context) ([]Participant, error) {
+	c, err := l.sessions.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.line(c).participants(ctx)
+}
+
+// Close resigns, leaves the election, and waits until that is done. It is
+// idempotent.
+func (l *Latch) Close() {
+	l.stop()
+	<-l.done
+}

@@ -1,0 +1,201 @@
+package recipe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A line is a directory in which participants queue, each by an ephemeral
+// sequential znode. Who has the lowest number is first; everybody else watches the
+// one znode that is in the way, so that a release wakes one waiter and not all.
+type line struct {
+	c      *zk.Client
+	dir    string
+	name   string // of this participant's znodes, before the digits
+	shared bool   // it can be first together with other shared ones
+	marks  marks
+	opt    Options
+}
+
+// marks tell the znodes of a line from others in the directory, and their kind:
+// how the name ends before the digits.
+type marks struct{ exclusive, shared []string }
+
+// digits is the length of the number a server appends to a sequential znode.
+const digits = 10
+
+// A participant is a znode of a line.
+type participant struct {
+	name   string
+	number int64
+	shared bool
+}
+
+// parse reports whether name is a participant's. Others are ignored: a foreign
+// znode in the directory must never block a lock.
+func (m marks) parse(name string) (participant, bool) {
+	if len(name) < digits {
+		return participant{}, false
+	}
+	stem := name[:len(name)-digits]
+	number, err := strconv.ParseUint(name[len(stem):], 10, 63)
+	if err != nil {
+		return participant{}, false
+	}
+	for _, mark := range m.exclusive {
+		if strings.HasSuffix(stem, mark) {
+			return participant{name, int64(number), false}, true
+		}
+	}
+	for _, mark := range m.shared {
+		if strings.HasSuffix(stem, mark) {
+			return participant{name, int64(number), true}, true
+		}
+	}
+	return participant{}, false
+}
+
+// inTheWay returns the last participant before mine that it must wait for, "" if
+// mine is first; ok is false if mine is not among names.
+func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
+	me, isMark := l.marks.parse(mine)
+	if !isMark {
+		return "", false
+	}
+	nearest := int64(-1)
+	for _, name := range names {
+		if name == mine {
+			ok = true
+			continue
+		}
+		p, isMark := l.marks.parse(name)
+		if !isMark || p.number >= me.number || p.number <= nearest || l.shared && p.shared {
+			continue
+		}
+		way, nearest = name, p.number
+	}
+	return way, ok
+}
+
+// errVanished says that the own znode is not in the line any more, though the
+// session lasts: somebody deleted it.
+var errVanished = errors.New("the znode was deleted by somebody else")
+
+// lock enters the line and waits until it is first, or returns ErrTaken if it
+// isn't at once and may not wait. Whatever the outcome, no znode of a lock not
+// held stays behind.
+func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
+	for {
+		path, czxid, err := createProtected(ctx, l.c, l.dir, l.name, l.opt)
+		if err != nil {
+			return nil, err
+		}
+		err = l.await(ctx, nameOf(path), wait)
+		if err == nil {
+			return hold(ctx, l.c, path, czxid), nil
+		}
+		if err == errVanished {
+			continue // line up again, at the end
+		}
+		remove(ctx, l.c, path) // at the latest with the session
+		return nil, fmt.Errorf("recipe: lock %s: %w", l.dir, err)
+	}
+}
+
+// await waits until mine is first. Any state that has mine has every one before
+// it too, so reading from a server that lags behind does no harm.
+func (l *line) await(ctx context.Context, mine string, wait bool) error {
+	for {
+		names, _, err := l.c.Children(ctx, l.dir)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return errVanished
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return err
+		}
+		way, ok := l.inTheWay(names, mine)
+		switch {
+		case !ok:
+			return errVanished
+		case way == "":
+			return nil
+		case !wait:
+			return ErrTaken
+		}
+		if err := untilChanged(ctx, l.c, join(l.dir, way)); err != nil {
+			return err
+		}
+	}
+}
+
+// untilChanged waits while the znode at path exists unchanged.
+func untilChanged(ctx context.Context, c *zk.Client, path string) error {
+	for {
+		_, ok, w, err := c.ExistsW(ctx, path)
+		switch {
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return err
+		case ok:
+			_, err = w.Next(ctx)
+		}
+		w.Close()
+		return err
+	}
+}
+
+// A Participant is one contender for a lock or for leadership, as everybody can
+// see it.
+type Participant struct {
+	Path  string // of its znode
+	Data  []byte // its Options.Data
+	Token int64  // the fencing token it has, or will have once it is first
+}
+
+// participants returns the line in order. Who left while it was read is left out.
+func (l *line) participants(ctx context.Context) ([]Participant, error) {
+	names, _, err := l.c.Children(ctx, l.dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Participant
+	for _, name := range l.marks.sorted(names) {
+		data, stat, err := l.c.Get(ctx, join(l.dir, name))
+		switch {
+		case err == nil:
+			list = append(list, Participant{join(l.dir, name), data, stat.Czxid})
+		case !errors.Is(err, zk.ErrNoNode):
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// sorted returns the participants among names, by number.
+func (m marks) sorted(names []string) []string {
+	var list []participant
+	for _, name := range names {
+		if p, ok := m.parse(name); ok {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b participant) int { return cmp.Compare(a.number, b.number) })
+	sorted := make([]string, len(list))
+	for i, p := range list {
+		sorted[i] = p.name
+	}
+	return sorted
+}

@@ -1,0 +1,37 @@
+package recipe
+
+import "testing"
+
+func TestInTheWay(t *testing.T) {
+	t.Parallel()
+	const uuid = "_c_3b8c1d1e-2f0a-4f7e-9d57-0a1b2c3d4e5f-"
+	const mine = uuid + "lock-0000000007"
+	const reader, writer = uuid + "__READ__0000000007", uuid + "__WRIT__0000000007"
+	mutex := line{name: "lock-", marks: lockMarks}
+	read := line{name: "__READ__", shared: true, marks: rwMarks}
+	write := line{name: "__WRIT__", marks: rwMarks}
+	for _, tt := range []struct {
+		what  string
+		line  line
+		mine  string
+		names []string
+		way   string
+		ok    bool
+	}{
+		{"alone", mutex, mine, []string{mine}, "", true},
+		{"gone", mutex, mine, []string{uuid + "lock-0000000006"}, uuid + "lock-0000000006", false},
+		{"the nearest before, not the first, whatever its prefix", mutex, mine,
+			[]string{"zzz-lock-0000000003", mine, "aaa-lock-0000000005", uuid + "lock-0000000009", "bbb-lock-0000000004"}, "aaa-lock-0000000005", true},
+		{"kazoo's too", mutex, mine, []string{mine, "0123456789abcdef__lock__0000000002"}, "0123456789abcdef__lock__0000000002", true},
+		{"not what is foreign", mutex, mine, []string{mine, "readme", "other-0000000001", "lock-", "lock-00000000x1", "0000000001"}, "", true},
+		{"numbers beyond nine digits", mutex, uuid + "lock-2147483647", []string{uuid + "lock-2147483647", uuid + "lock-0999999999"}, uuid + "lock-0999999999", true},
+		{"a reader passes readers", read, reader, []string{reader, "a__READ__0000000001", "b__rlock__0000000002"}, "", true},
+		{"a reader waits for the nearest writer", read, reader, []string{reader, "a__WRIT__0000000001", "b__lock__0000000003", "c__READ__0000000005"}, "b__lock__0000000003", true},
+		{"a writer waits for anybody", write, writer, []string{writer, "a__WRIT__0000000001", "c__READ__0000000005"}, "c__READ__0000000005", true},
+	} {
+		way, ok := tt.line.inTheWay(tt.names, tt.mine)
+		if way != tt.way || ok != tt.ok {
+			t.Errorf("%s: %q, %v; want %q, %v", tt.what, way, ok, tt.way, tt.ok)
+		}
+	}
+}

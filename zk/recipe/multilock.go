@@ -1,0 +1,102 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A HeldAll is several locks held together.
+type HeldAll struct {
+	Locks []*Held // in the order of their paths
+
+	mu  sync.Mutex
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+// LockAll acquires all of the locks or none. Whatever order they are given in, it
+// takes them in the order of their paths, so that two callers who want the same
+// locks never wait for each other.
+func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
+	if len(lockers) == 0 {
+		return nil, errors.New("recipe: lock all: no locks given")
+	}
+	sorted := slices.Clone(lockers)
+	slices.SortStableFunc(sorted, func(a, b Locker) int { return strings.Compare(a.Path(), b.Path()) })
+	all := new(HeldAll)
+	for _, l := range sorted {
+		h, err := l.Lock(ctx)
+		if err != nil {
+			for _, h := range slices.Backward(all.Locks) {
+				h.Unlock(ctx)
+			}
+			return nil, fmt.Errorf("recipe: lock all: %w", err)
+		}
+		all.Locks = append(all.Locks, h)
+	}
+	all.renew(context.WithoutCancel(ctx))
+	return all, nil
+}
+
+// renew makes a context that ends with that of any lock.
+func (a *HeldAll) renew(values context.Context) {
+	ctx, end := context.WithCancelCause(values)
+	for _, h := range a.Locks {
+		one := h.Context()
+		context.AfterFunc(one, func() { end(context.Cause(one)) })
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ctx, a.end = ctx, end
+}
+
+// Context returns a context that ends as soon as that of any of the locks does,
+// for the same cause.
+func (a *HeldAll) Context() context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ctx
+}
+
+// Confirm is Held.Confirm for all the locks: if it returns nil, all are still held,
+// and Context returns a new context where the old one had ended.
+func (a *HeldAll) Confirm(ctx context.Context) error {
+	for _, h := range a.Locks {
+		if err := h.Confirm(ctx); err != nil {
+			return err
+		}
+	}
+	if old := a.Context(); old.Err() != nil {
+		a.renew(context.WithoutCancel(old))
+	}
+	return nil
+}
+
+// Guards returns operations that make a Multi fail with zk.ErrNoNode unless all
+// the locks are still held when the ensemble applies it.
+func (a *HeldAll) Guards() []zk.MultiOp {
+	var ops []zk.MultiOp
+	for _, h := range a.Locks {
+		ops = append(ops, h.Guard())
+	}
+	return ops
+}
+
+// Unlock gives all the locks back, the last acquired first, and returns the
+// errors of those that failed, as Held.Unlock does. It is idempotent.
+func (a *HeldAll) Unlock(ctx context.Context) error {
+	a.mu.Lock()
+	a.end(ErrReleased)
+	a.mu.Unlock()
+	var errs []error
+	for _, h := range slices.Backward(a.Locks) {
+		errs = append(errs, h.Unlock(ctx))
+	}
+	return errors.Join(errs...)
+}

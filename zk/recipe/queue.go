@@ -1,0 +1,310 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// itemPrefix begins the name of every item.
+const itemPrefix = "queue-"
+
+// A Queue hands items from producers to consumers, in the order they were put.
+// An item is put exactly once and taken exactly once, also when replies are lost
+// (see Ledger).
+//
+// There are two ways to consume, and all consumers of a queue must agree on one:
+//
+//   - Take removes items before the caller works on them. What a consumer has
+//     taken is lost if it dies.
+//   - Claim leaves an item in the queue until Claim.Done. If the consumer's
+//     session ends before, another gets the item: work may be done twice, never
+//     not at all.
+//
+// Its layout is that of Curator's DistributedQueue, without and with a lockPath.
+//
+// When the connection is lost, Put, Take and Claim wait for it to come back. When
+// the session expires they fail; if the error satisfies zk.MaybeApplied, nobody
+// can tell whether the items were put or taken.
+type Queue struct {
+	// ClaimPath is the directory of the claims; Curator calls it the lockPath. It
+	// may be changed before the queue is used.
+	ClaimPath string
+
+	c         *zk.Client
+	path      string
+	opt       Options
+	ledger    *Ledger
+	relisting bool // a later item may belong before an earlier one
+
+	turn    chan struct{} // holds a token while nobody uses what follows
+	names   []string      // items seen and not yet tried, in order
+	changes *zk.Watch     // of the children since then
+}
+
+// NewQueue returns the queue whose items are children of path. Nothing is created
+// yet.
+func NewQueue(c *zk.Client, path string, opt Options) *Queue {
+	q := &Queue{ClaimPath: path + "-claims", c: c, path: path, opt: opt, ledger: ledgerBeside(c, path, opt), turn: make(chan struct{}, 1)}
+	q.turn <- struct{}{}
+	return q
+}
+
+// Put appends the items, as one: whoever takes one of them takes all.
+func (q *Queue) Put(ctx context.Context, items ...[]byte) error {
+	return q.put(ctx, itemPrefix, items)
+}
+
+func (q *Queue) put(ctx context.Context, name string, items [][]byte) error {
+	op := zk.CreateOp(join(q.path, name), encodeItems(items), zk.ModePersistentSequential, q.opt.acl())
+	for {
+		_, err := q.ledger.Commit(ctx, op)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if err := ensure(ctx, q.c, q.path, q.opt.acl()); err != nil {
+			return err
+		}
+	}
+}
+
+// Len returns the number of znodes in the queue.
+func (q *Queue) Len(ctx context.Context) (int, error) {
+	stat, _, err := q.c.Exists(ctx, q.path)
+	return int(stat.NumChildren), err
+}
+
+// Take waits for an item until ctx or the session ends, removes it, and returns
+// what was put together in one call.
+func (q *Queue) Take(ctx context.Context) ([][]byte, error) {
+	for {
+		name, err := q.next(ctx, false)
+		if err != nil {
+			return nil, fmt.Errorf("recipe: take from %s: %w", q.path, err)
+		}
+		data, err := q.take(ctx, join(q.path, name))
+		switch {
+		case err == nil:
+			return decodeItems(data), nil
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion): // another was faster
+			return nil, err
+		}
+	}
+}
+
+// take reads and deletes the item at path, as one step.
+func (q *Queue) take(ctx context.Context, path string) ([]byte, error) {
+	for {
+		data, stat, err := q.c.Get(ctx, path)
+		switch {
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		_, err = q.ledger.Commit(ctx, zk.DeleteOp(path, stat.Version))
+		return data, err
+	}
+}
+
+// A Claim is an item that no other consumer gets as long as the session lasts.
+type Claim struct {
+	Items [][]byte // what was put together in one call
+
+	q          *Queue
+	path, lock string
+}
+
+// Claim waits for an item that nobody has claimed until ctx or the session ends,
+// and claims it. Of the items that nobody has claimed it is the first.
+func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
+	for {
+		name, err := q.next(ctx, true)
+		if err != nil {
+			return nil, fmt.Errorf("recipe: claim from %s: %w", q.path, err)
+		}
+		claim, err := q.claim(ctx, name)
+		if err != nil || claim != nil {
+			return claim, err
+		}
+	}
+}
+
+// claim claims one item; it returns nil without error if another was faster.
+func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
+	k := &Claim{q: q, path: join(q.path, name), lock: join(q.ClaimPath, name)}
+	for {
+		_, err := q.ledger.Commit(ctx, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
+		failed, refused := errors.AsType[*zk.MultiError](err)
+		switch {
+		case err == nil:
+			data, _, err := q.get(ctx, k.path)
+			if err != nil {
+				remove(ctx, q.c, k.lock)
+				return nil, err
+			}
+			k.Items = decodeItems(data)
+			return k, nil
+		case refused && failed.Code == zk.ErrNoNode && failed.Index == 1:
+			if err := ensure(ctx, q.c, q.ClaimPath, q.opt.acl()); err != nil {
+				return nil, err
+			}
+		case refused && (failed.Code == zk.ErrNoNode || failed.Code == zk.ErrNodeExists):
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+}
+
+func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
+	for {
+		data, stat, err := q.c.Get(ctx, path)
+		if err == nil || !again(ctx, err) {
+			return data, stat, err
+		}
+	}
+}
+
+// Done removes the item from the queue, as its work is done. If the session has
+// expired it fails: another consumer has the item.
+func (k *Claim) Done(ctx context.Context) error {
+	_, err := k.q.ledger.Commit(ctx, zk.DeleteOp(k.path, zk.AnyVersion), zk.DeleteOp(k.lock, zk.AnyVersion))
+	return err
+}
+
+// Return gives the item back to the others.
+func (k *Claim) Return(ctx context.Context) error { return remove(ctx, k.q.c, k.lock) }
+
+// next returns the name of an item that is worth trying, and waits until there is
+// one. With claims it leaves out what is claimed.
+func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
+	select {
+	case <-q.turn:
+		defer func() { q.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if q.relisting && q.changes != nil {
+		if _, fired := q.changes.Try(); fired {
+			q.names = nil
+		}
+	}
+	for len(q.names) == 0 {
+		if err := q.list(ctx, claims); err != nil {
+			return "", err
+		}
+	}
+	name := q.names[0]
+	q.names = q.names[1:]
+	return name, nil
+}
+
+// list fills q.names, or waits until there is a reason to list again.
+func (q *Queue) list(ctx context.Context, claims bool) error {
+	if q.changes != nil {
+		q.changes.Close()
+		q.changes = nil
+	}
+	var claimed []string
+	var released *zk.Watch
+	if claims {
+		var err error
+		if claimed, released, err = q.watchNames(ctx, q.ClaimPath); err != nil {
+			return err
+		}
+		defer released.Close()
+	}
+	names, changes, err := q.watchNames(ctx, q.path)
+	if err != nil {
+		return err
+	}
+	q.changes = changes
+	taken := make(map[string]bool, len(claimed))
+	for _, name := range claimed {
+		taken[name] = true
+	}
+	q.names = slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, itemPrefix) || taken[name]
+	})
+	slices.Sort(q.names)
+	if len(q.names) > 0 {
+		return nil
+	}
+	return eitherFires(ctx, changes, released)
+}
+
+// watchNames lists dir, which is created if missing.
+func (q *Queue) watchNames(ctx context.Context, dir string) ([]string, *zk.Watch, error) {
+	for {
+		names, _, w, err := q.c.ChildrenW(ctx, dir)
+		switch {
+		case err == nil:
+			return names, w, nil
+		case errors.Is(err, zk.ErrNoNode):
+			if err := ensure(ctx, q.c, dir, q.opt.acl()); err != nil {
+				return nil, nil, err
+			}
+		case !again(ctx, err):
+			return nil, nil, err
+		}
+	}
+}
+
+// eitherFires waits until a or b, which may be nil, has fired or ended.
+func eitherFires(ctx context.Context, a, b *zk.Watch) error {
+	if b == nil {
+		_, err := a.Next(ctx)
+		return err
+	}
+	select {
+	case <-a.Ready():
+		_, err := a.Next(ctx)
+		return err
+	case <-b.Ready():
+		_, err := b.Next(ctx)
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close ends what the queue keeps at the server; the items stay. The end of the
+// session does the same. Claims must be done or returned before.
+func (q *Queue) Close(ctx context.Context) error {
+	select {
+	case <-q.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if q.changes != nil {
+		q.changes.Close()
+		q.changes = nil
+	}
+	q.names = nil
+	q.turn <- struct{}{}
+	return q.ledger.Close(ctx)
+}
+
+// A PriorityQueue is a Queue whose items come out by priority, the lowest number
+// first, and in the order they were put among equals. Its layout is that of
+// Curator's DistributedPriorityQueue. Each new item makes waiting consumers list
+// the queue again, so it is for short queues.
+type PriorityQueue struct{ Queue }
+
+// NewPriorityQueue returns the queue whose items are children of path. Nothing is
+// created yet.
+func NewPriorityQueue(c *zk.Client, path string, opt Options) *PriorityQueue {
+	q := &PriorityQueue{*NewQueue(c, path, opt)}
+	q.relisting = true
+	return q
+}
+
+// Put adds the items with a priority, as one: whoever takes one of them takes all.
+func (q *PriorityQueue) Put(ctx context.Context, priority int32, items ...[]byte) error {
+	return q.put(ctx, itemPrefix+priorityText(priority), items)
+}

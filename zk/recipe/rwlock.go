@@ -1,0 +1,54 @@
+package recipe
+
+import (
+	"context"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// rwMarks are the names of Curator's InterProcessReadWriteLock and of kazoo's
+// ReadLock and WriteLock.
+var rwMarks = marks{exclusive: []string{"__WRIT__", "__lock__"}, shared: []string{"__READ__", "__rlock__"}}
+
+// An RWLock is held by any number of readers or by one writer. Everybody gets it
+// in the order they asked: a reader waits for writers that came before it, so
+// neither side starves. It is not reentrant, and a reader can't become a writer
+// without unlocking first.
+//
+// Its layout is that of Curator's InterProcessReadWriteLock. kazoo's WriteLock
+// takes turns with it if made with extra_lock_patterns=["__WRIT__", "__READ__"],
+// its ReadLock with ["__WRIT__"]. What happens when
+// the connection or the session is lost is said at Mutex and Held.
+type RWLock struct{ read, write Side }
+
+// A Side is the reading or the writing side of an RWLock.
+type Side struct{ line line }
+
+// NewRWLock returns the lock whose participants are children of path. Nothing is
+// created yet.
+func NewRWLock(c *zk.Client, path string, opt Options) *RWLock {
+	return &RWLock{
+		read:  Side{line{c: c, dir: path, name: "__READ__", shared: true, marks: rwMarks, opt: opt}},
+		write: Side{line{c: c, dir: path, name: "__WRIT__", marks: rwMarks, opt: opt}},
+	}
+}
+
+// Reader returns the side that readers share.
+func (l *RWLock) Reader() *Side { return &l.read }
+
+// Writer returns the exclusive side.
+func (l *RWLock) Writer() *Side { return &l.write }
+
+// Participants returns readers and writers in the order they asked.
+func (l *RWLock) Participants(ctx context.Context) ([]Participant, error) {
+	return l.read.line.participants(ctx)
+}
+
+// Lock waits for this side until ctx or the session ends.
+func (s *Side) Lock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, true) }
+
+// TryLock takes this side if it needn't wait, else fails with ErrTaken.
+func (s *Side) TryLock(ctx context.Context) (*Held, error) { return s.line.lock(ctx, false) }
+
+// Path returns the path of the lock's directory.
+func (s *Side) Path() string { return s.line.dir }

@@ -1,0 +1,95 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A Semaphore grants up to a number of leases at a time, in the order they were
+// asked for. That all who use a path mean the same number is up to them.
+//
+// Its layout is that of Curator's InterProcessSemaphoreV2: a mutex in path/locks,
+// whose holder takes a place in path/leases and waits until there are no more
+// leases than allowed. Only that one client watches the leases.
+//
+// What happens when the connection or the session is lost is said at Mutex and
+// Held.
+type Semaphore struct {
+	c     *zk.Client
+	path  string
+	max   int
+	opt   Options
+	entry *Mutex
+}
+
+// NewSemaphore returns the semaphore at path with max leases. Nothing is created
+// yet.
+func NewSemaphore(c *zk.Client, path string, max int, opt Options) *Semaphore {
+	return &Semaphore{c: c, path: path, max: max, opt: opt, entry: NewMutex(c, join(path, "locks"), Options{ACL: opt.ACL})}
+}
+
+// Acquire waits for a lease until ctx or the session ends. Its Token is higher
+// than that of every lease granted before, but as several are valid at a time, a
+// resource can't tell a late holder by it.
+func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
+	entry, err := s.entry.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer entry.Unlock(ctx)
+	dir := join(s.path, "leases")
+	for {
+		path, czxid, err := createProtected(ctx, s.c, dir, "lease-", s.opt)
+		if err != nil {
+			return nil, err
+		}
+		err = s.await(ctx, dir, nameOf(path))
+		if err == nil {
+			return hold(ctx, s.c, path, czxid), nil
+		}
+		if err == errVanished {
+			continue
+		}
+		remove(ctx, s.c, path) // at the latest with the session
+		return nil, fmt.Errorf("recipe: acquire %s: %w", s.path, err)
+	}
+}
+
+// await waits until there are no more leases than allowed, mine included.
+func (s *Semaphore) await(ctx context.Context, dir, mine string) error {
+	for {
+		names, _, w, err := s.c.ChildrenW(ctx, dir)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return errVanished
+		case err != nil && again(ctx, err):
+			continue
+		case err != nil:
+			return err
+		}
+		found := false
+		for _, name := range names {
+			found = found || name == mine
+		}
+		switch {
+		case !found:
+			err = errVanished
+		case len(names) > s.max:
+			if _, err = w.Next(ctx); err == nil {
+				continue
+			}
+		}
+		w.Close()
+		return err
+	}
+}
+
+// Leases returns those who hold a lease, and at most one who is about to, in the
+// order of their tokens.
+func (s *Semaphore) Leases(ctx context.Context) ([]Participant, error) {
+	l := line{c: s.c, dir: join(s.path, "leases"), marks: marks{exclusive: []string{"lease-"}}}
+	return l.participants(ctx)
+}

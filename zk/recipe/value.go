@@ -1,0 +1,156 @@
+package recipe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A Value is data that several clients read and change. It is stored as it is, as
+// in Curator's SharedValue and DistributedAtomicValue. Changes are applied
+// exactly once, by way of a Ledger; see there for lost connections and sessions.
+// To follow the changes of others use NewNodeCache.
+type Value struct {
+	c      *zk.Client
+	path   string
+	opt    Options
+	ledger *Ledger
+}
+
+// NewValue returns the value at path; if there is no znode, the value is nil.
+// Nothing is created before the first change.
+func NewValue(c *zk.Client, path string, opt Options) *Value {
+	return &Value{c, path, opt, ledgerBeside(c, path, opt)}
+}
+
+// VersionNone is the version of a value whose znode doesn't exist.
+const VersionNone int32 = -2
+
+// Get returns the value and its version, VersionNone if it was never set.
+func (v *Value) Get(ctx context.Context) ([]byte, int32, error) {
+	data, stat, err := v.c.Get(ctx, v.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, VersionNone, nil
+	}
+	return data, stat.Version, err
+}
+
+// CompareAndSet replaces the value if it still has the version Get returned. The
+// error is zk.ErrBadVersion if somebody was faster.
+func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) error {
+	if version != VersionNone {
+		_, err := v.ledger.Commit(ctx, zk.SetOp(v.path, data, version))
+		if errors.Is(err, zk.ErrNoNode) {
+			err = fmt.Errorf("recipe: set %s: it was deleted: %w", v.path, zk.ErrBadVersion)
+		}
+		return err
+	}
+	for {
+		_, err := v.ledger.Commit(ctx, zk.CreateOp(v.path, data, zk.ModePersistent, v.opt.acl()))
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return fmt.Errorf("recipe: set %s: it was created: %w", v.path, zk.ErrBadVersion)
+		case errors.Is(err, zk.ErrNoNode):
+			if err := ensure(ctx, v.c, parentOf(v.path), v.opt.acl()); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// Set replaces the value whatever it is.
+func (v *Value) Set(ctx context.Context, data []byte) error {
+	_, err := v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
+	return err
+}
+
+// contentionPauseMax bounds the pause before a change is tried again because
+// others were faster; it begins with 1 ms and doubles.
+const contentionPauseMax = 64 * time.Millisecond
+
+// Update replaces the value by change of it, again until nobody comes between, and
+// returns the new one. change may be called several times; an error it returns
+// ends Update. old is nil if the value was never set.
+func (v *Value) Update(ctx context.Context, change func(old []byte) ([]byte, error)) ([]byte, error) {
+	for wait := time.Millisecond; ; wait = min(2*wait, contentionPauseMax) {
+		old, version, err := v.Get(ctx)
+		if err != nil {
+			if again(ctx, err) {
+				continue
+			}
+			return nil, err
+		}
+		data, err := change(old)
+		if err != nil {
+			return nil, err
+		}
+		err = v.CompareAndSet(ctx, version, data)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return data, err
+		}
+		if !pause(ctx, wait) {
+			return nil, fmt.Errorf("recipe: update %s: %w", v.path, context.Cause(ctx))
+		}
+	}
+}
+
+// Close deletes what helped to commit; the value stays. The end of the session
+// does the same.
+func (v *Value) Close(ctx context.Context) error { return v.ledger.Close(ctx) }
+
+// A Counter is a number that several clients change. It is stored in 8 bytes, big
+// endian, as in Curator's DistributedAtomicLong; there and here it is 0 before it
+// is set. An Add is applied exactly once, lost replies or not: see Ledger.
+type Counter struct{ value *Value }
+
+// NewCounter returns the counter at path. Nothing is created before the first
+// change.
+func NewCounter(c *zk.Client, path string, opt Options) *Counter {
+	return &Counter{NewValue(c, path, opt)}
+}
+
+// Get returns the number. It fails if the znode holds anything but 8 bytes.
+func (n *Counter) Get(ctx context.Context) (int64, error) {
+	data, _, err := n.value.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return n.decode(data)
+}
+
+// Add adds delta, which may be negative, and returns the sum. It wraps around as
+// an int64 does.
+func (n *Counter) Add(ctx context.Context, delta int64) (int64, error) {
+	var sum int64
+	_, err := n.value.Update(ctx, func(old []byte) ([]byte, error) {
+		was, err := n.decode(old)
+		sum = was + delta
+		return binary.BigEndian.AppendUint64(nil, uint64(sum)), err
+	})
+	return sum, err
+}
+
+// Set replaces the number.
+func (n *Counter) Set(ctx context.Context, number int64) error {
+	return n.value.Set(ctx, binary.BigEndian.AppendUint64(nil, uint64(number)))
+}
+
+// Close deletes what helped to commit; the number stays. The end of the session
+// does the same.
+func (n *Counter) Close(ctx context.Context) error { return n.value.Close(ctx) }
+
+func (n *Counter) decode(data []byte) (int64, error) {
+	switch len(data) {
+	case 0:
+		return 0, nil
+	case 8:
+		return int64(binary.BigEndian.Uint64(data)), nil
+	}
+	return 0, fmt.Errorf("recipe: counter %s: the znode holds %d bytes, not the 8 of a counter; is it another recipe's?", n.value.path, len(data))
+}

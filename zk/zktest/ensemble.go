@@ -1,0 +1,248 @@
+package zktest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// Options adjust the servers. The zero value is a good choice.
+type Options struct {
+	Servers int // 0 means 1; an ensemble has 3 or 5
+
+	// Tick is the servers' tickTime: sessions have a timeout from 2 ticks to
+	// SessionTimeoutMax, and end up to a tick late. 0 means TickDefault.
+	Tick time.Duration
+
+	// SuperDigest is the digest scheme's super user, "user:hash"; "" for none.
+	SuperDigest string
+
+	// Log gets what the servers have to say. Nil discards.
+	Log *slog.Logger
+}
+
+// TickDefault is short, so that tests needn't wait long for a session's end.
+const TickDefault = 200 * time.Millisecond
+
+// SessionTimeoutMax lets tests have sessions that outlast a machine that is busy
+// with other tests.
+const SessionTimeoutMax = time.Minute
+
+// An Ensemble is one or more servers that act as one. Its methods may be called
+// from any goroutine.
+type Ensemble struct {
+	t   testing.TB
+	opt []server.Options
+	px  []*Proxy
+
+	mu      sync.Mutex
+	running []*server.Server // nil where stopped
+}
+
+// Start runs the servers until the test ends. They are ready, and an ensemble has
+// a leader, when it returns.
+func Start(t testing.TB, o Options) *Ensemble {
+	t.Helper()
+	if o.Servers == 0 {
+		o.Servers = 1
+	}
+	if o.Tick == 0 {
+		o.Tick = TickDefault
+	}
+	e := &Ensemble{t: t, running: make([]*server.Server, o.Servers)}
+	var members []server.Member
+	if o.Servers > 1 {
+		for i := range o.Servers {
+			members = append(members, server.Member{ID: uint64(i + 1), Addrs: []string{freeAddress(t)}})
+		}
+	}
+	for i := range o.Servers {
+		opt := server.Options{
+			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Tick: o.Tick, SessionTimeoutMax: SessionTimeoutMax,
+			Settings: tree.Settings{ExtendedTypes: true}, Auth: auth.Options{SuperDigest: o.SuperDigest}, Log: o.Log,
+			FourLetterWords: []string{"*"},
+		}
+		if members != nil {
+			opt.PeerListen = members[i].Addrs[0]
+		}
+		e.opt = append(e.opt, opt)
+		e.px = append(e.px, NewProxy(t, func() string { return e.address(i) }))
+	}
+	t.Cleanup(func() {
+		for i := range e.running {
+			e.Stop(i)
+		}
+	})
+	// New members wait for each other.
+	var all sync.WaitGroup
+	for i := range o.Servers {
+		all.Go(func() { e.Start(i) })
+	}
+	all.Wait()
+	e.await()
+	return e
+}
+
+// freeAddress asks the kernel for an address nobody listens on. A peer's address
+// must be known before it listens; the kernel doesn't hand it out again so soon.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("zktest: find a port: %v", err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// readyWait bounds how long servers may take to be of use.
+const readyWait = 30 * time.Second
+
+// await waits until the ensemble serves a session.
+func (e *Ensemble) await() {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	c, err := zk.Open(ctx, e.Connect(), zk.Options{})
+	if err != nil {
+		e.t.Fatalf("zktest: the servers don't serve: %v", err)
+	}
+	c.Close()
+}
+
+// Connect returns the connect string of all servers.
+func (e *Ensemble) Connect() string {
+	var addresses []string
+	for _, p := range e.px {
+		addresses = append(addresses, p.Address())
+	}
+	return strings.Join(addresses, ",")
+}
+
+// ConnectTo returns the connect string of one server, counted from 0.
+func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
+
+// address returns where server i listens, "" if it is stopped.
+func (e *Ensemble) address(i int) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.running[i]; s != nil {
+		return s.Addrs()[0].String()
+	}
+	return ""
+}
+
+// Cut closes every client connection. Clients may connect again at once.
+func (e *Ensemble) Cut() {
+	for _, p := range e.px {
+		p.Cut()
+	}
+}
+
+// Refuse closes the client connections of server i and, while on, each new one
+// too. Its peers still reach it.
+func (e *Ensemble) Refuse(i int, on bool) { e.px[i].Refuse(on) }
+
+// Stop stops server i. Its sessions live on: in the others if there are enough,
+// and in its data directory. It does nothing if the server is stopped.
+func (e *Ensemble) Stop(i int) {
+	e.mu.Lock()
+	s := e.running[i]
+	e.running[i] = nil
+	e.mu.Unlock()
+	if s == nil {
+		return
+	}
+	if err := s.Close(); err != nil {
+		e.t.Errorf("zktest: stop server %d: %v", i, err)
+	}
+}
+
+// Start starts server i again, on its data directory. It does nothing if the
+// server runs, and doesn't wait for a leader. One server may not be started and
+// stopped at the same time.
+func (e *Ensemble) Start(i int) {
+	e.t.Helper()
+	e.mu.Lock()
+	runs := e.running[i] != nil
+	e.mu.Unlock()
+	if runs {
+		return
+	}
+	s, err := server.Open(e.opt[i])
+	if err != nil {
+		e.t.Errorf("zktest: start server %d: %v", i, err)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running[i] = s
+}
+
+// Expire ends c's session at the server, as if c had been silent for too long, and
+// waits until c knows. It works with any ZooKeeper server.
+func Expire(t testing.TB, c *zk.Client, connect string) {
+	t.Helper()
+	if err := expire(c, connect); err != nil {
+		t.Errorf("zktest: expire session 0x%x: %v", c.Session().ID, err)
+	}
+}
+
+func expire(c *zk.Client, connect string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	states := c.States()
+	defer states.Close()
+	for {
+		if err := c.Wait(ctx); err != nil {
+			return ignoreLost(err)
+		}
+		// Another client takes the session over and closes it, unless c has taken
+		// it back before.
+		thief, err := zk.Open(ctx, connect, zk.Options{Resume: c.Session()})
+		if err != nil {
+			return ignoreLost(err)
+		}
+		thief.Close()
+		noticed, cancel := context.WithTimeout(ctx, expireNotice)
+		err = untilFinal(noticed, states)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// expireNotice is how long a client may take to learn that its session is over
+// before Expire tries again.
+const expireNotice = 2 * time.Second
+
+func untilFinal(ctx context.Context, states *zk.States) error {
+	for {
+		change, err := states.Next(ctx)
+		switch {
+		case err == nil && change.State.Final(), zk.SessionLost(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("the client doesn't notice: %w", err)
+		}
+	}
+}
+
+// ignoreLost drops the error that says that the session is over already.
+func ignoreLost(err error) error {
+	if zk.SessionLost(err) {
+		return nil
+	}
+	return err
+}

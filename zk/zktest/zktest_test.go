@@ -1,0 +1,106 @@
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/zktest"
+)
+
+func open(t *testing.T, connect string) *zk.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, connect, zk.Options{SessionTimeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A session, its ephemeral znode and its watch survive cut connections and a
+// restart of the only server.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	e := zktest.Start(t, zktest.Options{})
+	ctx, c := within(t), open(t, e.Connect())
+	if _, err := c.Create(ctx, "/a", []byte("1"), zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, w, err := c.GetW(ctx, "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []func(){
+		e.Cut,
+		func() { e.Stop(0); e.Start(0) },
+		func() { e.Refuse(0, true); e.Refuse(0, false) },
+	} {
+		session := c.Session().ID
+		fault()
+		if _, ok, err := c.Exists(ctx, "/a"); err != nil || !ok || c.Session().ID != session {
+			t.Fatalf("after a fault: exists %v, %v; session 0x%x was 0x%x", ok, err, c.Session().ID, session)
+		}
+	}
+	if _, err := c.Set(ctx, "/a", []byte("2"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if ev, err := w.Next(ctx); err != nil || ev.Type != zk.EventNodeDataChanged {
+		t.Errorf("watch: %v, %v", ev, err)
+	}
+}
+
+// An ensemble serves without any one of its servers.
+func TestEnsembleSurvivesEachServer(t *testing.T) {
+	t.Parallel()
+	e := zktest.Start(t, zktest.Options{Servers: 3})
+	ctx, c := within(t), open(t, e.Connect())
+	for i := range 3 {
+		e.Stop(i)
+		path := "/n" + string(rune('0'+i))
+		for {
+			_, err := c.Create(ctx, path, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+			if err == nil || errors.Is(err, zk.ErrNodeExists) {
+				break
+			}
+			if !zk.Retryable(err) && !zk.MaybeApplied(err) {
+				t.Fatal(err)
+			}
+		}
+		e.Start(i)
+		one := open(t, e.ConnectTo(i))
+		if err := one.Sync(ctx, "/"); err != nil {
+			t.Fatalf("the server started again: %v", err)
+		}
+		if _, ok, err := one.Exists(ctx, path); err != nil || !ok {
+			t.Fatalf("%s on the server that was down: %v, %v", path, ok, err)
+		}
+	}
+}
+
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	e := zktest.Start(t, zktest.Options{})
+	ctx, c, other := within(t), open(t, e.Connect()), open(t, e.Connect())
+	if _, err := c.Create(ctx, "/a", nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Expire(t, c, e.Connect())
+	if _, _, err := c.Exists(ctx, "/a"); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("the expired client: %v", err)
+	}
+	if _, ok, err := other.Exists(ctx, "/a"); err != nil || ok {
+		t.Errorf("its ephemeral znode: exists %v, %v", ok, err)
+	}
+	zktest.Expire(t, c, e.Connect()) // once more does nothing
+}
