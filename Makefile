@@ -33,6 +33,7 @@ fuzz:
 # narrow it (docs/testing.md). Some of it needs root.
 TORTURE ?=
 torture:
+	test/compat/install.sh
 	ZOOID_CRASH=1 $(GO) test ./test/crash -count=1 -v -timeout 30m $(TORTURE)
 
 ensemble: build

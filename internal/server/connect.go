@@ -175,6 +175,8 @@ func (r *replica) disconnected(c *client) {
 		delete(r.sessions, c.session)
 		if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
+		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
+			r.heardLast = append(r.heardLast, c.session)
 		}
 	}
 	r.watchMu.Lock()

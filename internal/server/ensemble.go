@@ -89,11 +89,12 @@ func (r *replica) clientsByID() []*client {
 }
 
 // Heard returns the sessions of this server's clients that sent something since
-// the last call.
+// the last call, those of connections that ended meanwhile too.
 func (r *replica) Heard() []int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var heard []int64
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	heard := r.heardLast
+	r.heardLast = nil
 	for id, c := range r.sessions { // any order: sorted below
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at

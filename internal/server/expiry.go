@@ -21,9 +21,8 @@ type expiry struct {
 }
 
 // reportLagMs is how much later than their client's last packet sessions of other
-// servers may be reported: every 100 ms, and on the way; the report of the very
-// last one may be missing. So much more than its timeout must pass before a session
-// ends, or it would end too early.
+// servers may be reported: every 100 ms, and on the way. So much more than its
+// timeout must pass before a session ends, or it would end too early.
 const reportLagMs = 300
 
 // lifetime is what expiry knows of a session.

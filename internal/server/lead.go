@@ -39,6 +39,7 @@ func (r *replica) Lead(l quorum.Leadership) {
 	r.led(l, now)
 	r.leader = l
 	r.catchUp()
+	r.heardLast = nil // a new leader gives every session its full timeout
 	if r.cutOff && l.Leader != 0 {
 		r.cutOff = false
 		r.endReadOnly()

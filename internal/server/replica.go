@@ -52,9 +52,12 @@ type replica struct {
 	scratch  []int64           // watchers of one event
 	event    []byte            // encoded notification
 	expiry   expiry
-	leader   quorum.Leadership
-	serving  bool // something of a leader's term was applied, so no old state is shown
-	cutOff   bool // no leader for too long: clients are refused
+	// heardLast are sessions whose connection ended before the leader was told that
+	// they were heard. There are none without a leader.
+	heardLast []int64
+	leader    quorum.Leadership
+	serving   bool // something of a leader's term was applied, so no old state is shown
+	cutOff    bool // no leader for too long: clients are refused
 
 	leaderlessSince int64 // now (ms)
 
