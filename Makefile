@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build run test race compat fuzz torture ensemble ensemble-stop bench-compare nightly
+.PHONY: build run test race compat fuzz sim torture ensemble ensemble-stop bench-compare nightly
 
 build:
 	$(GO) build -trimpath -ldflags "-X main.buildDate=$$(date -u +%F)" -o bin/zooid ./cmd/zooid
@@ -28,6 +28,18 @@ FUZZTIME ?= 60s
 fuzz:
 	test/fuzz.sh $(FUZZTIME)
 
+# Simulated ensembles: SEEDS seeds of two minutes each from FROM on, or one SEED
+# with its faults listed. Fails if it simulates less than HOURS.
+FROM ?= 1
+SEEDS ?= 1200
+HOURS ?= 40
+sim:
+ifdef SEED
+	$(GO) test ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(SEED) -sim.seeds 1 -sim.seconds 120 -sim.v
+else
+	$(GO) test ./internal/sim -count=1 -v -timeout 25m -run TestSeeds -sim.from $(FROM) -sim.seeds $(SEEDS) -sim.seconds 120 -sim.budget 20m -sim.hours $(HOURS)
+endif
+
 # Real processes killed, frozen, cut off and starved of disk, under load; the
 # share that CI runs. TORTURE=-long is the nightly one; -run, -seed and -kills
 # narrow it (docs/testing.md). Some of it needs root.
@@ -46,4 +58,7 @@ bench-compare: build
 	test/bench-compare.sh
 
 nightly: test race compat
+	$(MAKE) sim SEEDS=6000 HOURS=200
+	$(MAKE) torture TORTURE='-long -timeout 8h'
+	$(GO) test ./internal/storage -count=1 -timeout 1h -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=10m

@@ -1,0 +1,402 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// root is the znode below which all clients work.
+const root = "/sim"
+
+// digests are the users of the clients.
+var digests = [...]string{"anna:1", "", "bert:2", ""}
+
+// task is what a client is doing.
+type task uint8
+
+const (
+	working    task = iota // sending requests of the mix
+	settling               // sync, so that everything before it has been answered
+	inspecting             // reading every znode
+	resting
+)
+
+// A client is a ZooKeeper client as the libraries are, which writes down what it
+// sends and receives.
+type client struct {
+	w     *World
+	index int
+	dice  *rand.Rand
+	mix   *check.Mix
+	user  string
+	only  *host // it connects to no other, if not nil
+	task  task
+
+	session int64
+	passwd  []byte
+	timeout int64 // ns
+	zxid    int64
+	xid     int32
+	watches watches
+	closing bool // a closeSession is under way
+
+	conn      *conn
+	attempt   int // numbers connections, so that timers know theirs
+	connected bool
+	greeted   bool
+	pending   []call
+	sent      int64 // when the last packet was
+	heard     int64
+	alive     int64 // when the last packet that was answered was sent
+	thinking  bool
+	left      int // requests it still sends
+	settled   int // rounds done
+	paths     []string
+	server    *host // it is connected or connecting to
+}
+
+// call is a request without an answer yet.
+type call struct {
+	xid  int32
+	op   jute.Op
+	body []byte
+	at   int64 // when it was sent
+}
+
+func newClient(w *World, index int) *client {
+	c := &client{w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)], left: w.plan.Requests}
+	c.mix = &check.Mix{
+		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Persistent: index%3 == 2, Rand: c.dice,
+	}
+	if c.user != "" {
+		c.mix.Identity = check.DigestID(c.user)
+	}
+	return c
+}
+
+// connect tries a server.
+func (c *client) connect() {
+	if c.conn != nil {
+		return
+	}
+	c.attempt++
+	c.server = c.only
+	if c.only == nil {
+		c.server = c.w.servers[c.dice.IntN(len(c.w.servers))]
+	}
+	attempt := c.attempt
+	c.w.after(dialPatience, func() {
+		if c.attempt == attempt && c.conn == nil {
+			c.again(0) // nobody said no
+		}
+	})
+	c.dial(c.server)
+}
+
+// again connects after a pause.
+func (c *client) again(pause int64) {
+	c.attempt++
+	attempt := c.attempt
+	c.w.after(pause, func() {
+		if c.attempt == attempt {
+			c.connect()
+		}
+	})
+}
+
+// reconnectPause is how long a client waits before it tries another server.
+func (c *client) reconnectPause() int64 { return between(c.dice, 5*millisecond, 300*millisecond) }
+
+// dialled begins the handshake on a new connection, nil if there is none.
+func (c *client) dialled(k *conn) {
+	if k == nil {
+		c.again(c.reconnectPause())
+		return
+	}
+	w := c.w
+	c.conn, c.connected, c.greeted, c.pending = k, false, false, nil
+	c.sent, c.heard = w.now, w.now
+	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(w.plan.Timeout / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true}
+	if q.Passwd == nil {
+		q.Passwd = make([]byte, jute.PasswdSize)
+	}
+	w.record(check.Event{Kind: check.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	b, start := jute.BeginFrame(nil)
+	k.write(jute.EndFrame(q.Append(b), start))
+	w.stats.Connects++
+	c.timeout = w.plan.Timeout
+	c.beat(k)
+}
+
+// beat sends pings and gives up on a server that says nothing.
+func (c *client) beat(k *conn) {
+	c.w.after(c.timeout/6, func() {
+		switch {
+		case c.conn != k:
+			return
+		case c.w.now-c.heard > c.timeout*2/3:
+			c.drop(c.reconnectPause())
+			return
+		case c.greeted && c.w.now-c.sent >= c.timeout/3:
+			c.send(jute.OpPing, jute.XidPing, nil)
+		}
+		c.stuck()
+		c.beat(k)
+	})
+}
+
+// answerPatience is how long a request may take when nothing is in the way.
+const answerPatience = 3 * second / 2
+
+// stuck looks for a request that nobody is going to answer.
+func (c *client) stuck() {
+	if len(c.pending) == 0 || c.conn.closed || c.conn.l.ended {
+		return
+	}
+	q := c.pending[0]
+	if waits := c.w.now - max(q.at, c.w.lastFault); waits > answerPatience {
+		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index, c.server.id, q.op, float64(q.at)/1e9)
+	}
+}
+
+// drop ends the connection and connects again after a pause.
+func (c *client) drop(pause int64) {
+	if k := c.conn; k != nil {
+		c.w.record(check.Event{Kind: check.KindDisconnect, Conn: k.id})
+		c.conn, c.connected, c.greeted, c.pending, c.closing = nil, false, false, nil, false
+		k.hangUp()
+	}
+	c.again(pause)
+}
+
+// lost hears that the server has ended the connection.
+func (c *client) lost(k *conn) {
+	if c.conn == k {
+		c.drop(c.reconnectPause())
+	}
+}
+
+// forget begins a new life without the session.
+func (c *client) forget() {
+	c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, watches{}
+}
+
+// send sends a request; xid 0 is the next one.
+func (c *client) send(op jute.Op, xid int32, body []byte) {
+	if xid == 0 {
+		c.xid++
+		xid = c.xid
+	}
+	c.pending = append(c.pending, call{xid, op, body, c.w.now})
+	c.sent = c.w.now
+	c.w.stats.Requests++
+	c.w.record(check.Event{Kind: check.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
+	h := jute.RequestHeader{Xid: xid, Op: op}
+	b, start := jute.BeginFrame(nil)
+	c.conn.write(jute.EndFrame(append(h.Append(b), body...), start))
+}
+
+// received takes bytes from the server.
+func (c *client) received(k *conn, b []byte) {
+	if c.conn != k {
+		return
+	}
+	c.heard = c.w.now
+	k.clientIn = append(k.clientIn, b...)
+	for c.conn == k && len(k.clientIn) >= 4 {
+		n := int(binary.BigEndian.Uint32(k.clientIn))
+		if len(k.clientIn) < 4+n {
+			return
+		}
+		frame := k.clientIn[4 : 4+n : 4+n]
+		k.clientIn = k.clientIn[4+n:]
+		if !c.connected {
+			c.answered(k, frame)
+		} else {
+			c.frame(k, frame)
+		}
+	}
+}
+
+// driftMargin is what clocks that drift take off a session's timeout, at most.
+const driftMargin = 1000
+
+// answered takes the reply to the connect request.
+func (c *client) answered(k *conn, frame []byte) {
+	var a jute.ConnectResponse
+	d := jute.NewDecoder(frame)
+	a.Decode(d)
+	if d.Err() != nil {
+		c.w.fail("client %d can't decode the reply to its connect request: %v", c.index, d.Err())
+		return
+	}
+	// By the client's clock the timeout is what the slowest of clocks makes of it.
+	c.w.record(check.Event{Kind: check.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
+	if a.Timeout <= 0 {
+		c.w.stats.Expired++
+		c.forget()
+		c.drop(c.reconnectPause())
+		return
+	}
+	c.session, c.passwd, c.timeout = a.SessionID, append([]byte(nil), a.Passwd...), int64(a.Timeout)*millisecond
+	c.connected = true
+	if c.user != "" {
+		p := jute.AuthPacket{Scheme: "digest", Auth: []byte(c.user)}
+		c.send(jute.OpAuth, jute.XidAuth, p.Append(nil))
+		return
+	}
+	c.greet()
+}
+
+// greet sends what every new connection needs before anything else.
+func (c *client) greet() {
+	c.greeted = true
+	if op, body := c.watches.request(c.zxid); body != nil {
+		c.send(op, 0, body)
+	}
+	if c.mix != nil && c.zxid == 0 {
+		q := jute.CreateRequest{Path: root, ACL: jute.WorldACL(jute.PermAll)}
+		c.send(jute.OpCreate, 0, q.Append(nil))
+	}
+	c.work()
+}
+
+// frame takes a reply or a notification.
+func (c *client) frame(k *conn, frame []byte) {
+	var h jute.ReplyHeader
+	d := jute.NewDecoder(frame)
+	h.Decode(d)
+	if d.Err() != nil {
+		c.w.fail("client %d got a frame of %d bytes", c.index, len(frame))
+		return
+	}
+	body := append([]byte(nil), frame[jute.ReplyHeaderSize:]...)
+	c.zxid = max(c.zxid, h.Zxid)
+	if h.Xid == jute.XidNotification {
+		c.w.stats.Events++
+		c.w.record(check.Event{Kind: check.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
+		var e jute.WatcherEvent
+		e.Decode(d)
+		c.watches.fired(&e)
+		return
+	}
+	c.w.stats.Replies++
+	c.w.record(check.Event{Kind: check.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
+	for i := range c.pending {
+		if c.pending[i].xid == h.Xid {
+			q := c.pending[i]
+			c.alive = max(c.alive, q.at)
+			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
+			c.reply(k, q, h.Err, body)
+			return
+		}
+	}
+}
+
+// reply goes on after a reply.
+func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
+	c.watches.answered(q.op, q.body, code)
+	switch q.op {
+	case jute.OpAuth:
+		if code == jute.OK {
+			id := check.DigestID(c.user)
+			c.w.record(check.Event{Kind: check.KindIdentity, Conn: k.id, Body: id.Append(nil)})
+			c.greet()
+		}
+		return
+	case jute.OpCloseSession:
+		c.forget()
+		c.drop(c.reconnectPause())
+		return
+	case jute.OpSync:
+		if c.task == settling && len(c.pending) == 0 {
+			c.settled++
+			c.task = resting
+		}
+	case jute.OpGetChildren2:
+		if c.task == inspecting && code == jute.OK {
+			var p jute.PathWatchRequest
+			p.Decode(jute.NewDecoder(q.body))
+			for _, name := range jute.NewDecoder(body).Strings() {
+				c.paths = append(c.paths, p.Path+"/"+name)
+			}
+		}
+	}
+	c.work()
+}
+
+// work sends what is to be sent now.
+func (c *client) work() {
+	if !c.greeted || c.closing {
+		return
+	}
+	switch c.task {
+	case working:
+		c.think()
+	case settling:
+		if len(c.pending) == 0 {
+			q := jute.PathRequest{Path: root}
+			c.send(jute.OpSync, 0, q.Append(nil))
+		}
+	case inspecting:
+		c.inspect()
+	}
+}
+
+// think sends the next request of the mix after a while.
+func (c *client) think() {
+	if c.thinking || c.left == 0 {
+		return
+	}
+	c.thinking = true
+	c.w.after(int64(c.dice.ExpFloat64()*float64(c.w.plan.Think)), func() {
+		c.thinking = false
+		if c.task != working || !c.greeted || c.closing {
+			return
+		}
+		if len(c.pending) > c.dice.IntN(c.w.plan.Window) {
+			return // the next reply goes on
+		}
+		c.left--
+		switch n := c.dice.IntN(1000); {
+		case n < c.w.plan.Quits:
+			c.closing = true
+			c.send(jute.OpCloseSession, 0, nil)
+			return
+		case n < 2*c.w.plan.Quits:
+			c.drop(c.reconnectPause())
+			return
+		case n < 2*c.w.plan.Quits+3:
+			// Away until the session is over, or nearly.
+			c.drop(c.timeout + between(c.dice, -c.timeout/8, 2*c.w.plan.Tick+second/2))
+			return
+		}
+		op, body := c.mix.Next()
+		if chance(c.dice, c.w.plan.Syncs) {
+			q := jute.PathRequest{Path: root}
+			op, body = jute.OpSync, q.Append(nil)
+		}
+		c.send(op, 0, body)
+		c.think()
+	})
+}
+
+// inspectWindow is how many requests an inspecting client has under way.
+const inspectWindow = 8
+
+// inspect reads every znode below the root.
+func (c *client) inspect() {
+	for len(c.paths) > 0 && len(c.pending) < inspectWindow {
+		q := jute.PathWatchRequest{Path: c.paths[0]}
+		c.paths = c.paths[1:]
+		c.send(jute.OpGetData, 0, q.Append(nil))
+		c.send(jute.OpGetChildren2, 0, q.Append(nil))
+	}
+	if len(c.paths) == 0 && len(c.pending) == 0 {
+		c.task = resting
+	}
+}

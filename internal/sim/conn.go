@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A conn is one TCP connection of a client to a server, and both ends of it: the
+// server's is what conn.go of package server does with sockets and goroutines.
+type conn struct {
+	w  *World
+	id int32 // in the history
+	c  *client
+	l  *life
+
+	up, down *stream
+	clientIn []byte // received and not a whole frame yet
+	gone     bool   // the client has closed it
+
+	serving  *server.Client // nil before the first byte
+	serverIn []byte
+	asked    bool // the connect request was taken
+	flushing bool
+	closed   bool // the server has closed it
+}
+
+// dial opens a connection to a server, and tells the client, with nil if it can't
+// be. Where the way is cut nobody answers.
+func (c *client) dial(s *host) {
+	w := c.w
+	try := c.attempt
+	answer := func(after int64, k *conn) {
+		w.after(after, func() {
+			if c.attempt == try && c.conn == nil {
+				c.dialled(k)
+			}
+		})
+	}
+	if w.cut(0, s.index) {
+		return
+	}
+	w.after(w.delay(), func() {
+		l := s.life
+		if l == nil || l.rep == nil {
+			answer(w.delay(), nil)
+			return
+		}
+		k := &conn{
+			w: w, id: w.conns, c: c, l: l,
+			up: &stream{w: w, from: 0, to: s.index}, down: &stream{w: w, from: s.index, to: 0},
+		}
+		w.conns++
+		l.conns = append(l.conns, k)
+		k.down.send(w.now, func() {
+			if c.attempt == try && c.conn == nil {
+				c.dialled(k)
+			} else {
+				k.hangUp()
+			}
+		})
+	})
+}
+
+// The client's end.
+
+// write sends bytes to the server, now and then in pieces.
+func (k *conn) write(b []byte) {
+	k.w.traceBytes(1, b)
+	for len(b) > 0 {
+		n := len(b)
+		if chance(k.w.netDice, k.w.plan.Pieces) {
+			n = 1 + k.w.netDice.IntN(n)
+		}
+		part := b[:n]
+		b = b[n:]
+		k.up.send(k.w.now, func() { k.l.s.awake(func() { k.arrived(part) }) })
+	}
+}
+
+// hangUp closes the connection from the client's end. The server hears of it
+// behind what was sent, if at all.
+func (k *conn) hangUp() {
+	if k.gone {
+		return
+	}
+	k.gone = true
+	k.down.dead = true
+	if chance(k.w.netDice, 20) {
+		// A reset overtakes what is on its way.
+		k.up.segments = nil
+	}
+	if chance(k.w.netDice, k.w.plan.HalfOpen) {
+		k.up.dead = true
+		return
+	}
+	k.up.send(k.w.now, func() { k.l.s.awake(k.close) })
+}
+
+// The server's end.
+
+// arrived takes bytes of the client.
+func (k *conn) arrived(b []byte) {
+	if k.closed || k.l.ended {
+		return
+	}
+	if k.serving == nil {
+		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
+		k.serving = server.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
+	}
+	k.serverIn = append(k.serverIn, b...)
+	k.l.protect(k.read)
+}
+
+// read does what can be done with what has arrived.
+func (k *conn) read() {
+	rep := k.l.rep
+	if !k.asked {
+		if len(k.serverIn) < 4 {
+			return
+		}
+		n := int(binary.BigEndian.Uint32(k.serverIn))
+		if len(k.serverIn) < 4+n {
+			return
+		}
+		var q jute.ConnectRequest
+		d := jute.NewDecoder(k.serverIn[4 : 4+n])
+		q.Decode(d)
+		if d.Err() != nil {
+			k.w.fail("a connect request can't be decoded: %v", d.Err())
+			return
+		}
+		k.asked = true
+		k.serverIn = append([]byte(nil), k.serverIn[4+n:]...)
+		if err := rep.Connect(k.serving, &q, k.l.newID); err != nil {
+			k.close()
+			return
+		}
+		k.w.after(handshakePatience, func() {
+			if !k.serving.Established() {
+				k.close()
+			}
+		})
+	}
+	if !k.serving.Established() || len(k.serverIn) == 0 {
+		return
+	}
+	used, err := rep.Receive(k.serving, k.serverIn)
+	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
+	k.flush()
+	if err != nil {
+		k.close()
+	}
+}
+
+// handshakePatience is how long a connect request may wait for a quorum.
+const handshakePatience = 10 * second
+
+// wake is called by the replica when there is output: it is flushed soon.
+func (k *conn) wake() {
+	if k.flushing {
+		return
+	}
+	k.flushing = true
+	k.w.after(k.l.elapsed, func() {
+		k.l.s.awake(func() {
+			k.flushing = false
+			if k.l.ended || k.closed {
+				return
+			}
+			k.l.protect(func() {
+				k.flush()
+				if !k.closed && k.serving.Established() && len(k.serverIn) > 0 {
+					k.read()
+				}
+			})
+		})
+	})
+}
+
+// flush sends what waits for the client.
+func (k *conn) flush() {
+	for !k.closed {
+		out, last := k.serving.TakeOutput()
+		if last {
+			k.close()
+			return
+		}
+		if out == nil {
+			return
+		}
+		k.w.traceBytes(2, out)
+		for len(out) > 0 {
+			n := len(out)
+			if chance(k.w.netDice, k.w.plan.Pieces) {
+				n = 1 + k.w.netDice.IntN(n)
+			}
+			part := out[:n]
+			out = out[n:]
+			k.down.send(k.w.now, func() { k.c.received(k, part) })
+		}
+	}
+}
+
+// close ends the connection at the server: what was sent still arrives.
+func (k *conn) close() {
+	if k.closed || k.l.ended {
+		return
+	}
+	k.closed = true
+	if k.serving != nil {
+		k.l.protect(func() { k.l.rep.Disconnected(k.serving) })
+	}
+	for i, other := range k.l.conns {
+		if other == k {
+			k.l.conns = append(k.l.conns[:i], k.l.conns[i+1:]...)
+			break
+		}
+	}
+	k.down.send(k.w.now, func() { k.c.lost(k) })
+}
+
+// serverGone is the end of the server's process: its kernel resets the
+// connection, unless the power went off. Then the client must find out, or is told
+// by the next process's kernel.
+func (k *conn) serverGone(silent bool) {
+	k.closed = true
+	k.up.dead = true
+	switch {
+	case silent:
+		k.down.dead = true
+		k.w.after(between(k.w.netDice, second, 20*second), func() { k.c.lost(k) })
+	case chance(k.w.netDice, 50):
+		k.down.send(k.w.now, func() { k.c.lost(k) }) // behind what was sent
+	default:
+		k.down.dead = true
+		k.w.after(k.w.delay(), func() { k.c.lost(k) })
+	}
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// reserveBytes is the size of the reserve, small as everything here.
+const reserveBytes = 16 << 10
+
+// powerCut is what a file system call panics with when the power goes off in it.
+var powerCut = errors.New("the power is off")
+
+// A disk is a server's file system and what is wrong with it.
+type disk struct {
+	fs   *storage.MemFS
+	w    *World
+	s    *host
+	life *life
+
+	off      bool // the power went off in this life
+	cutIn    int  // calls until the power goes off, 0 for never
+	cutNames bool // count only the calls that change names
+	errorIn  int  // calls until one fails with EIO, 0 for never; negative counts those that write a peer's snapshot
+	// receiving: a peer's snapshot is being written
+	receiving bool
+	errored   bool // one did, and the process has to stop
+	full      bool // ENOSPC, or was lately
+	slow      int64
+	rotten    bool // was damaged
+	lied      bool // told of syncs that it didn't do
+	survivor  *storage.MemFS
+}
+
+// begin prepares the disk for a new process.
+func (d *disk) begin(l *life) {
+	d.life, d.off, d.errored = l, false, false
+	d.fs.Hook = d.call
+}
+
+// reboot is the disk after its process ended.
+func (d *disk) reboot() {
+	d.fs = d.fs.Reboot()
+	d.cutIn, d.errorIn = 0, 0
+}
+
+// damaged reports whether nothing can be expected of what the disk holds.
+func (d *disk) damaged() bool { return d.rotten || d.lied }
+
+// failing reports whether an error of storage is one that was planted.
+func (d *disk) failing(err error) bool {
+	return d.errored && errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) || d.rotten
+}
+
+// call sees each call of the file system before it happens. Reads are no place
+// for faults: storage reads on goroutines of its own, in no order.
+func (d *disk) call(c storage.Call) error {
+	switch c.Op {
+	case "write", "fdatasync", "syncdir", "rename", "create", "remove", "truncate", "allocate":
+	default:
+		return nil
+	}
+	if d.off {
+		return powerCut
+	}
+	names := c.Op == "syncdir" || c.Op == "rename" || c.Op == "create" || c.Op == "remove"
+	if d.cutIn > 0 && (names || !d.cutNames) {
+		if d.cutIn--; d.cutIn == 0 {
+			d.cutPower()
+			panic(powerCut)
+		}
+	}
+	if c.Op == "fdatasync" {
+		d.w.stats.Syncs++
+		d.life.elapsed += d.w.plan.Sync + d.slow
+		if chance(d.w.diskDice, 1) {
+			d.life.elapsed += between(d.w.diskDice, 0, 20*d.w.plan.Sync)
+		}
+	}
+	if d.errorIn > 0 && c.Op != "remove" || d.errorIn < 0 && d.receiving {
+		if d.errorIn -= sign(d.errorIn); d.errorIn == 0 {
+			d.errored = true
+			if c.Op == "write" && chance(d.w.diskDice, 50) {
+				return &storage.ShortWrite{N: int(between(d.w.diskDice, 0, c.Bytes)), Err: syscall.EIO}
+			}
+			return syscall.EIO
+		}
+	}
+	return nil
+}
+
+func sign(n int) int { return cmp.Compare(n, 0) }
+
+// cutPower keeps what a power cut leaves.
+func (d *disk) cutPower() {
+	lying := d.fs.LieAboutSync
+	d.survivor = d.fs.CrashClone(d.w.diskDice)
+	d.survivor.LieAboutSync = lying
+	d.off = true
+}
+
+// lostPower is the end of a process whose power went off, now or in the call that
+// it was in.
+func (s *host) lostPower() {
+	d := &s.disk
+	if d.survivor == nil {
+		d.cutPower()
+	}
+	s.end(true)
+	d.fs, d.survivor = d.survivor, nil
+	d.cutIn, d.errorIn = 0, 0
+}
+
+// rot damages one of the files that hold what the server promised.
+func (d *disk) rot() {
+	names, err := d.fs.ReadDir(dataDir)
+	if err != nil {
+		return
+	}
+	var files []string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".snap") {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return
+	}
+	name := files[d.w.faultDice.IntN(len(files))]
+	d.rotten = true
+	d.fs.Damage(dataDir+"/"+name, func(b []byte) []byte {
+		if len(b) == 0 {
+			return b
+		}
+		// Where there is something: segments are mostly zeros at first.
+		at := d.w.faultDice.IntN(len(b))
+		for range len(b) {
+			if b[at] != 0 {
+				break
+			}
+			at = (at + 1) % len(b)
+		}
+		b[at] ^= 1 << d.w.faultDice.IntN(8)
+		return b
+	})
+}

@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"fmt"
+	"hash/crc32"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A promise is what a server told the others and must remember.
+type promise struct {
+	term, vote uint64 // the vote of term, 0 if none was told
+	ackTerm    uint64 // of the leader whose log was acknowledged last
+	acked      uint64 // up to this index
+	commit     uint64 // highest index it applied
+}
+
+// The ledger holds what all servers must agree on, first seen first.
+type ledger struct {
+	leaders map[uint64]uint64 // by term
+	since   map[uint64]int64  // when each began to lead
+	entries []applied         // by index, from 1
+	zxid    int64             // of the last request in the history's log
+	time    int64             // of its batch, the largest up to there
+}
+
+// applied is one entry as the first server applied it.
+type applied struct {
+	term   uint64
+	sum    uint32
+	digest uint64
+	known  bool // digest
+}
+
+// promised notes what a raft message promises before it leaves.
+func (g *ledger) promised(s *host, payload []byte) {
+	p, ok := quorum.PromiseOf(payload)
+	if !ok {
+		return
+	}
+	have := &s.promise
+	newVote := p.Vote != 0 && (p.Term > have.term || have.vote == 0)
+	if p.Vote != 0 {
+		switch {
+		case p.Term > have.term:
+			have.term, have.vote = p.Term, p.Vote
+		case p.Term == have.term && have.vote != 0 && have.vote != p.Vote:
+			s.w.fail("server %d votes for %d in term %d, in which it voted for %d", s.id, p.Vote, p.Term, have.vote)
+		case p.Term == have.term:
+			have.vote = p.Vote
+		}
+	}
+	if p.Acked != 0 {
+		if p.Term > have.term {
+			have.term, have.vote = p.Term, 0
+		}
+		if p.Term > have.ackTerm || p.Term == have.ackTerm && p.Acked > have.acked {
+			have.ackTerm, have.acked = p.Term, p.Acked
+		}
+	}
+	if newVote || s.w.auditDice.IntN(auditEvery) == 0 {
+		g.audit(s)
+	}
+}
+
+// auditEvery is how many promises are believed for each that is not a vote and is
+// looked at.
+const auditEvery = 500
+
+// audit asks what would be left of the promises if the power went off now.
+func (g *ledger) audit(s *host) {
+	w := s.w
+	if s.disk.damaged() || w.ended {
+		return
+	}
+	w.stats.Audits++
+	left := s.disk.fs.CrashClone(w.auditDice)
+	left.Budget = 0
+	dir, err := storage.Open(w.storageOptions(left, w.auditDice))
+	if err != nil {
+		w.fail("server %d would not start after a power cut: %v", s.id, err)
+		return
+	}
+	if why := g.recovered(s, dir); why != "" {
+		w.fail("promise ledger: after a power cut, server %d would have forgotten: it %s", s.id, why)
+	}
+}
+
+// recovered compares what a server found on its disk with what it promised; why
+// is "" if all of it is there.
+func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
+	p, log := &s.promise, dir.Log()
+	hard, _, err := log.InitialState()
+	if err != nil {
+		return "can't read its log's state: " + err.Error()
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return "can't read its log's end: " + err.Error()
+	}
+	lastTerm, err := log.Term(last)
+	if err != nil && last > 0 {
+		return "can't read its log's last term: " + err.Error()
+	}
+	switch {
+	case hard.GetTerm() < p.term:
+		return fmt.Sprintf("took part in term %d and recovered term %d", p.term, hard.GetTerm())
+	case hard.GetTerm() == p.term && p.vote != 0 && hard.GetVote() != p.vote:
+		return fmt.Sprintf("voted for %d in term %d and recovered a vote for %d", p.vote, p.term, hard.GetVote())
+	case last < p.acked && lastTerm <= p.ackTerm:
+		return fmt.Sprintf("acknowledged index %d in term %d and recovered a log that ends at %d of term %d", p.acked, p.ackTerm, last, lastTerm)
+	case last < p.commit:
+		return fmt.Sprintf("applied index %d and recovered a log that ends at %d", p.commit, last)
+	}
+	first, err := log.FirstIndex()
+	if err != nil {
+		return "can't read its log's begin: " + err.Error()
+	}
+	for i := first; i <= min(last, p.commit); i++ {
+		if term, err := log.Term(i); err != nil || term != g.entries[i-1].term {
+			return fmt.Sprintf("applied entry %d of term %d and recovered it with term %d (%v)", i, g.entries[i-1].term, term, err)
+		}
+	}
+	return ""
+}
+
+// holds reports whether a server's log has an entry.
+func (s *host) holds(index, term uint64) bool {
+	if s.log == nil {
+		return false
+	}
+	last, err := s.log.LastIndex()
+	if err != nil || last < index {
+		return false
+	}
+	if t, err := s.log.Term(index); err == nil {
+		return t == term
+	}
+	return true // compacted
+}
+
+// apply notes an entry that a server is about to apply.
+func (g *ledger) apply(l *life, e quorum.Entry) {
+	w := l.w
+	sum := crc32.Update(0, castagnoli, e.Data)
+	switch n := uint64(len(g.entries)); {
+	case e.Index == n+1:
+		g.entries = append(g.entries, applied{term: e.Term, sum: sum})
+		w.stats.Entries++
+		holders := 0
+		for _, s := range w.servers {
+			if s.holds(e.Index, e.Term) {
+				holders++
+			}
+		}
+		// The first entries name the members; each writes them by itself.
+		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
+		if holders <= len(w.servers)/2 && !first {
+			w.fail("server %d applies entry %d of term %d, which %d of %d servers hold", l.s.id, e.Index, e.Term, holders, len(w.servers))
+		}
+	case e.Index > n+1:
+		w.fail("server %d applies entry %d, nobody applied %d", l.s.id, e.Index, n+1)
+		return
+	default:
+		if have := &g.entries[e.Index-1]; have.term != e.Term || have.sum != sum {
+			w.fail("server %d applies entry %d of term %d, another server applied another one, of term %d", l.s.id, e.Index, e.Term, have.term)
+		}
+	}
+	l.s.promise.commit = max(l.s.promise.commit, e.Index)
+}
+
+// reached compares the digest after an entry with that of the first server there.
+func (g *ledger) reached(l *life, index uint64) {
+	if l.w.ended {
+		return
+	}
+	digest, ok := l.rep.DigestAt(index)
+	if !ok {
+		return
+	}
+	if e := &g.entries[index-1]; !e.known {
+		e.digest, e.known = digest, true
+	} else if e.digest != digest {
+		l.w.fail("server %d has digest %016x after entry %d, another server had %016x", l.s.id, digest, index, e.digest)
+	}
+}
+
+// led notes who leads a term.
+func (g *ledger) led(l *life, lead quorum.Leadership) {
+	if !lead.IsLeader {
+		return
+	}
+	l.w.stats.Elections++
+	if other := g.leaders[lead.Term]; other != 0 && other != l.s.id {
+		l.w.fail("servers %d and %d both lead term %d", other, l.s.id, lead.Term)
+	}
+	if g.leaders[lead.Term] == 0 {
+		g.leaders[lead.Term], g.since[lead.Term] = l.s.id, l.w.now
+	}
+}
+
+// expired looks at a session's end that the leader of a term decided on.
+func (g *ledger) expired(w *World, session int64, term uint64) {
+	for _, c := range w.clients {
+		if c.session != session {
+			continue
+		}
+		timeout := c.timeout - c.timeout/driftMargin
+		if led := w.now - g.since[term]; led < timeout {
+			w.fail("session %#x with a timeout of %d ms was ended by a leader that led for %d ms", session, c.timeout/millisecond, led/millisecond)
+		}
+		if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
+			w.fail("S3: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way", session, c.timeout/millisecond, silent/millisecond)
+		}
+	}
+}
+
+// check looks at a server between two turns.
+func (g *ledger) check(l *life) {
+	index, _, _ := l.rep.Position()
+	if index > uint64(len(g.entries)) {
+		l.w.fail("server %d is at entry %d, only %d are known", l.s.id, index, len(g.entries))
+	}
+}
+
+// watched is the replica as the loop sees it, watched.
+type watched struct {
+	*server.Replica
+	l *life
+}
+
+// Apply implements quorum.StateMachine.
+func (m *watched) Apply(entries []quorum.Entry) error {
+	g := &m.l.w.ledger
+	for _, e := range entries {
+		g.apply(m.l, e)
+	}
+	if m.l.w.ended {
+		return nil
+	}
+	m.l.record.begin(m.l.w, entries)
+	if err := m.Replica.Apply(entries); err != nil {
+		m.l.w.fail("server %d can't apply: %v", m.l.s.id, err)
+		return err
+	}
+	for _, e := range entries {
+		g.reached(m.l, e.Index)
+	}
+	return nil
+}
+
+// Lead implements quorum.StateMachine.
+func (m *watched) Lead(lead quorum.Leadership) {
+	m.l.w.ledger.led(m.l, lead)
+	m.Replica.Lead(lead)
+}
+
+// Restore implements quorum.StateMachine.
+func (m *watched) Restore(meta storage.Meta, snap *storage.Snapshot) error {
+	m.l.w.stats.Installs++
+	m.l.s.promise.commit = max(m.l.s.promise.commit, meta.Index)
+	return m.Replica.Restore(meta, snap)
+}
+
+// A recorder turns the requests that a replica evaluates into the servers' log of
+// the history, the first time each is seen.
+type recorder struct {
+	w       *World
+	entries []quorum.Entry
+	next    int
+	batch   tree.Records
+	reading bool
+}
+
+// entryHead is what the server writes before a batch: an index and a digest.
+const entryHead = 16
+
+func (r *recorder) begin(w *World, entries []quorum.Entry) {
+	r.w, r.entries, r.next, r.reading = w, entries, 0, false
+}
+
+// observe takes the result of the next request.
+func (r *recorder) observe(res *tree.Result) {
+	var q tree.Request
+	for !r.reading || !r.batch.Next(&q) {
+		for len(r.entries[r.next].Data) == 0 {
+			r.next++
+		}
+		r.batch, r.reading = tree.NewRecords(r.entries[r.next].Data[entryHead:]), true
+		r.w.ledger.time = max(r.w.ledger.time, r.batch.Time())
+		r.next++
+	}
+	g := &r.w.ledger
+	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
+		return
+	}
+	g.zxid = res.Zxid
+	e := check.Entry{
+		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: g.time, Term: int64(r.entries[r.next-1].Term),
+		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
+	}
+	switch {
+	case e.Op == tree.OpExpire:
+		e.Op, e.Cnx = jute.OpCloseSession, 0
+		g.expired(r.w, e.Session, uint64(e.Term))
+	case e.Op == jute.OpCreateSession && e.Err != jute.OK:
+		e.Cnx = 0 // it took a zxid and nothing else
+	}
+	r.w.history.Servers[0].Entries = append(r.w.history.Servers[0].Entries, e)
+}

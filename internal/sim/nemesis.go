@@ -1,0 +1,274 @@
+package sim
+
+import "github.com/zooid-project/zooid/internal/storage"
+
+// inflict makes a fault happen, and its end.
+func (w *World) inflict(f Fault) {
+	w.stats.Faults[f.Kind]++
+	w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
+	s, other := w.servers[f.Server-1], w.servers[f.Other-1]
+	switch f.Kind {
+	case Crash:
+		s.kill(f.Dur)
+	case Power:
+		s.unplug(f.Arg, f.Dur)
+	case CrashAll:
+		for _, s := range w.servers {
+			s.kill(f.Dur)
+		}
+	case PowerAll:
+		for _, s := range w.servers {
+			s.unplug(f.Arg, f.Dur)
+		}
+	case Restart:
+		s.restart()
+	case Transfer:
+		for _, s := range w.servers {
+			if l := s.life; l != nil && l.loop != nil && !s.paused() {
+				l.protect(func() { l.loop.HandOver() })
+				l.turnSoon()
+			}
+		}
+	case Pause:
+		s.pause(f.Dur)
+	case Rot:
+		s.end(false)
+		s.disk.reboot()
+		s.disk.rot()
+		w.after(f.Dur, s.start)
+	case Lie:
+		w.lie(s, f)
+	case SlowDisk:
+		s.disk.slow += f.Arg * millisecond
+		w.unless(f.Dur, func() { s.disk.slow -= f.Arg * millisecond })
+	case DiskError:
+		s.disk.errorIn = int(f.Arg)
+	case DiskFull:
+		s.fill(f)
+	case Clock:
+		s.offset += f.Arg * millisecond
+	case Dropped:
+		if s.life != nil {
+			for _, k := range append([]*conn(nil), s.life.conns...) {
+				k.close()
+			}
+		}
+	case Loss:
+		w.loss = append(w.loss, int(f.Arg))
+		i := len(w.loss) - 1
+		w.after(f.Dur, func() { w.loss[i] = 0 })
+	case Reset:
+		w.reset(s, other)
+	default:
+		w.partition(f, s, other)
+	}
+}
+
+// aftermath is how long after a fault everybody has a leader and connections again.
+func (f *Fault) aftermath() int64 {
+	switch f.Kind {
+	case Reset, Dropped, Clock:
+		return second / 2
+	case Power, PowerAll, Lie: // wait for their call, and are silent
+		return 10 * second
+	}
+	return 3 * second
+}
+
+// unless ends a fault after a while, unless all faults have been ended by then.
+func (w *World) unless(d int64, end func()) {
+	w.after(d, func() {
+		if !w.healed {
+			end()
+		}
+	})
+}
+
+// partition cuts ways.
+func (w *World) partition(f Fault, s, other *host) {
+	both := func(a, b int) { w.cutWay(a, b, f.Dur); w.cutWay(b, a, f.Dur) }
+	switch f.Kind {
+	case Cut:
+		both(s.index, other.index)
+	case OneWay:
+		w.cutWay(s.index, other.index, f.Dur)
+	case Isolate:
+		for _, t := range w.servers {
+			if t != s {
+				both(s.index, t.index)
+			}
+		}
+	case Ring:
+		n := len(w.servers)
+		for i := range n {
+			for j := range i {
+				if d := i - j; d != 1 && d != n-1 {
+					both(i+1, j+1)
+				}
+			}
+		}
+	case Halves:
+		for _, a := range w.servers {
+			for _, b := range w.servers {
+				if a.id < b.id && (int(a.id)+f.Server)%2 != (int(b.id)+f.Server)%2 {
+					both(a.index, b.index)
+				}
+			}
+		}
+	case ClientCut:
+		both(0, s.index)
+	case Flap:
+		for at := int64(0); at < f.Dur; at += 400 * millisecond {
+			w.unless(at, func() {
+				w.cutWay(s.index, other.index, 200*millisecond)
+				w.cutWay(other.index, s.index, 200*millisecond)
+			})
+		}
+	default:
+		panic("sim: unknown kind of fault " + string(f.Kind))
+	}
+}
+
+// cutWay drops the packets from a to b for a while. Connections that stay silent
+// for long may end meanwhile.
+func (w *World) cutWay(a, b int, d int64) {
+	w.cuts[a][b]++
+	w.unless(d, func() { w.cuts[a][b]-- })
+	if a == 0 || b == 0 || d < second || chance(w.faultDice, 50) {
+		return
+	}
+	l := w.links[a][b]
+	peer := l.peer
+	w.after(between(w.faultDice, second/2, d), func() { l.lose(peer) })
+}
+
+// reset ends the connections between two servers.
+func (w *World) reset(a, b *host) {
+	for _, l := range []*link{w.links[a.index][b.index], w.links[b.index][a.index]} {
+		if chance(w.faultDice, 70) {
+			l.lose(l.peer)
+		}
+	}
+}
+
+// kill ends the process and starts another one after a while.
+func (s *host) kill(d int64) {
+	if s.life == nil {
+		return
+	}
+	s.end(false)
+	s.disk.reboot()
+	s.w.after(d, s.start)
+}
+
+// unplug turns the power off for a while, after so many calls of the file system
+// (that change names, if negative) or, if they don't come, soon.
+func (s *host) unplug(calls, d int64) {
+	l := s.life
+	if l == nil {
+		return
+	}
+	off := func() {
+		if s.life == l {
+			s.lostPower()
+		}
+	}
+	patience := powerPatience
+	if s.disk.cutNames = calls < 0; calls < 0 {
+		calls, patience = -calls, 10*powerPatience
+	}
+	s.w.after(d+patience, s.start)
+	if calls == 0 {
+		off()
+		return
+	}
+	s.disk.cutIn = int(calls)
+	s.w.after(patience, off)
+}
+
+// powerPatience is how long a power cut waits for its call.
+const powerPatience = 300 * millisecond
+
+// pause stops the process for a while.
+func (s *host) pause(d int64) {
+	s.pausing++
+	s.w.unless(d, s.resume)
+}
+
+// resume lets the process go on, with what came meanwhile.
+func (s *host) resume() {
+	if s.pausing--; s.pausing > 0 {
+		return
+	}
+	held := s.held
+	s.held = nil
+	for _, run := range held {
+		run()
+	}
+}
+
+// restart is what an operator does: the server hands leadership over, stops and is
+// started again.
+func (s *host) restart() {
+	l := s.life
+	if l == nil || l.loop == nil || s.paused() {
+		return
+	}
+	stop := func() {
+		if s.life != l {
+			return
+		}
+		if !l.protect(func() {
+			if err := l.dir.Close(); err != nil && !s.disk.failing(err) {
+				s.w.fail("server %d can't close its data directory: %v", s.id, err)
+			}
+		}) {
+			return
+		}
+		s.end(false)
+		s.disk.reboot()
+		s.w.after(restartPause, s.start)
+	}
+	wait := int64(0)
+	if l.protect(func() {
+		if l.loop.HandOver() {
+			wait = s.local(leaveTicks * raftTick)
+		}
+	}) {
+		l.turnSoon()
+		s.w.after(wait, stop)
+	}
+}
+
+// leaveTicks is how long a leader waits for another before it stops.
+const leaveTicks = 20
+
+// fill leaves little room on the disk for a while.
+func (s *host) fill(f Fault) {
+	used := usedBytes(s.disk.fs)
+	s.disk.full = true
+	s.disk.fs.Budget = used + uint64(f.Arg)
+	s.w.after(f.Dur, func() { s.disk.fs.Budget = 0 })
+}
+
+// usedBytes is the size of all files.
+func usedBytes(fs *storage.MemFS) uint64 {
+	was := fs.Budget
+	fs.Budget = 1 << 40
+	free, total, err := fs.Free(dataDir)
+	fs.Budget = was
+	if err != nil {
+		return 0
+	}
+	return total - free
+}
+
+// lie lets fsync lie for a while; then the power goes off.
+func (w *World) lie(s *host, f Fault) {
+	s.disk.lied = true
+	s.disk.fs.LieAboutSync = true
+	w.after(f.Dur, func() {
+		s.unplug(f.Arg, second)
+		w.after(powerPatience, func() { s.disk.fs.LieAboutSync = false })
+	})
+}

@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// retransmit is when TCP tries again what was lost.
+const retransmit = 200 * millisecond
+
+// A stream is one direction of a TCP connection: what is sent arrives in order,
+// late, or not at all because the connection ended. While the way is cut it waits.
+type stream struct {
+	w        *World
+	from, to int // indexes into World.cuts
+	segments []segment
+	last     int64 // arrival of the last one
+	running  bool
+	dead     bool // nothing more arrives
+}
+
+// segment is what arrives in one piece.
+type segment struct {
+	at  int64
+	run func()
+}
+
+// send lets run happen at the other end, after everything sent before; sent is
+// when it left.
+func (s *stream) send(sent int64, run func()) {
+	if s.dead {
+		return
+	}
+	s.last = max(s.last, sent+s.w.delay())
+	s.segments = append(s.segments, segment{s.last, run})
+	if !s.running {
+		s.running = true
+		s.w.at(s.last, s.pump)
+	}
+}
+
+// pump delivers what is due.
+func (s *stream) pump() {
+	for {
+		switch {
+		case s.dead || len(s.segments) == 0:
+			s.running, s.segments = false, nil
+			return
+		case s.w.cuts[s.from][s.to] > 0:
+			s.w.after(retransmit, s.pump)
+			return
+		case s.segments[0].at > s.w.now:
+			s.w.at(s.segments[0].at, s.pump)
+			return
+		}
+		run := s.segments[0].run
+		s.segments[0].run = nil
+		s.segments = s.segments[1:]
+		run()
+	}
+}
+
+// delay draws how long a packet travels: the base, jitter, and a retransmission
+// for each time it is lost.
+func (w *World) delay() int64 {
+	d := w.plan.Delay + int64(float64(w.plan.Jitter)*w.netDice.ExpFloat64())
+	loss := 0
+	for _, l := range w.loss {
+		loss += l
+	}
+	for wait := retransmit; loss > 0 && chance(w.netDice, min(loss, lossMax)); wait *= 2 {
+		d += wait
+		if wait > 4*retransmit {
+			break
+		}
+	}
+	return d
+}
+
+// lossMax bounds the percentage of packets lost.
+const lossMax = 60
+
+// A link is the connection over which one server tells another something, or the
+// lack of one. It is the dialling server's.
+type link struct {
+	w        *World
+	from, to *host
+	up       bool
+	stream   *stream
+	mine     *life // that made the connection
+	peer     *life // that accepted it
+	backoff  int64
+	attempt  int // number of the last one
+}
+
+const (
+	backoffMin   = 20 * millisecond
+	backoffMax   = second
+	dialPatience = 2 * second
+)
+
+// dial tries to connect until it is connected or its server's life is over.
+func (l *link) dial() {
+	w, mine := l.w, l.from.life
+	if mine == nil || l.up {
+		return
+	}
+	l.attempt++
+	attempt := l.attempt
+	way := w.delay() + w.delay()
+	again := func(after int64) {
+		l.backoff = min(2*l.backoff, backoffMax)
+		w.after(after, func() {
+			if l.from.life == mine && !l.up && l.attempt == attempt {
+				l.dial()
+			}
+		})
+	}
+	if w.cut(l.from.index, l.to.index) || l.to.paused() {
+		again(dialPatience)
+		return
+	}
+	w.after(2*way, func() {
+		switch {
+		case l.from.life != mine || l.up || l.attempt != attempt:
+		case l.to.life == nil || w.cut(l.from.index, l.to.index):
+			again(l.backoff)
+		default:
+			l.up, l.mine, l.peer, l.backoff = true, mine, l.to.life, backoffMin
+			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
+			// What is sent before the loop hears of it is out of order.
+			w.after(between(w.netDice, 0, 2*millisecond), func() {
+				mine.hear(quorum.Event{Kind: quorum.EventConnected, From: l.to.id})
+			})
+		}
+	})
+}
+
+// cut reports whether packets are lost on the way there or back.
+func (w *World) cut(a, b int) bool { return w.cuts[a][b] > 0 || w.cuts[b][a] > 0 }
+
+// send sends a frame, as quorum.Shell says.
+func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
+	if !l.up {
+		return false
+	}
+	w, peer := l.w, l.peer
+	if peer != l.to.life {
+		// Nobody there any more: the answer is a reset, if there is an answer.
+		if l.to.life != nil && !w.cut(l.from.index, l.to.index) {
+			w.after(w.delay(), func() { l.lose(peer) })
+		}
+		return true
+	}
+	from := l.from.id
+	w.stats.Frames++
+	w.traceBytes(uint64(kind)<<8|from, payload)
+	l.stream.send(sent, func() {
+		if l.to.life == peer {
+			if e, ok := kind.Event(from, payload); ok {
+				peer.hear(e)
+			}
+		}
+	})
+	return true
+}
+
+// lose ends the connection with that life of the peer, on the sender's side: it
+// dials anew. What was sent may still arrive, even after what is sent next on the
+// new one.
+func (l *link) lose(peer *life) {
+	if !l.up || l.peer != peer || l.from.life != l.mine {
+		return
+	}
+	w, old := l.w, l.stream
+	l.up = false
+	if chance(w.netDice, 50) {
+		old.dead = true
+	}
+	from := l.from.id
+	old.dead = old.dead || peer != l.to.life
+	// The peer hears of it behind what was sent, or when a reset arrives.
+	w.after(w.delay(), func() {
+		if l.to.life == peer {
+			peer.hear(quorum.Event{Kind: quorum.EventLost, From: from})
+		}
+	})
+	l.backoff = backoffMin
+	l.dial()
+}
+
+// fallen tells what becomes of a server's connections when its process ends. A
+// power cut is silent: peers find out by themselves, and later.
+func (s *host) fallen(silent bool, old *life) {
+	w := s.w
+	for _, other := range w.servers {
+		if other == s {
+			continue
+		}
+		out := w.links[s.index][other.index]
+		if out.up {
+			out.up = false
+			peer, stream := out.peer, out.stream
+			if silent {
+				stream.dead = true
+				w.after(between(w.netDice, second, 20*second), func() {
+					if other.life == peer {
+						peer.hear(quorum.Event{Kind: quorum.EventLost, From: s.id})
+					}
+				})
+			} else {
+				stream.send(w.now, func() {
+					if other.life == peer {
+						peer.hear(quorum.Event{Kind: quorum.EventLost, From: s.id})
+					}
+				})
+			}
+		}
+		in := w.links[other.index][s.index]
+		wait := w.delay()
+		if silent {
+			wait = between(w.netDice, 5*second, 15*second)
+		}
+		w.after(wait, func() { in.lose(old) })
+	}
+}

@@ -1,0 +1,230 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
+
+// A Plan is everything a seed decides beforehand: the ensemble, its world, its
+// clients, and the list of faults. It can be changed and run again, so that a
+// failure shrinks to what matters. Times are ns.
+type Plan struct {
+	Seed    uint64
+	Profile string // calm, storm, restless or swarm
+
+	Servers int
+	Clients int
+	End     int64 // when the last fault is over and the clients stop
+	Faults  []Fault
+
+	// The network: the least time of a packet, the mean of what comes on top; the
+	// percentages of writes that arrive in pieces and of closed connections of
+	// which the other end doesn't hear.
+	Delay, Jitter    int64
+	Pieces, HalfOpen int
+
+	// The servers.
+	Sync          int64 // of an fdatasync
+	Tick          int64
+	Drift         []float64 // rates of the clocks
+	SnapCount     int
+	SnapshotsKept int
+	SegmentSize   int64
+	CacheSize     int
+
+	// The clients.
+	Timeout  int64 // of sessions
+	Think    int64 // mean time between requests
+	Window   int   // requests under way
+	Requests int   // of each client, at most
+	Wide     int   // names per level
+	Quits    int   // per mille of requests that are a disconnect or a closeSession instead
+	Syncs    int   // percent of requests that are syncs beside those of the mix
+	TTL      bool
+}
+
+// Kind is what a fault does.
+type Kind string
+
+// The kinds of fault. Dur is how long it lasts: until the server is started again,
+// the way is open again, and so on.
+const (
+	Crash     Kind = "crash"      // the process dies, the disk's cache stays
+	Power     Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
+	CrashAll  Kind = "crash-all"  // all processes die
+	PowerAll  Kind = "power-all"  // the power of all goes off
+	Restart   Kind = "restart"    // an orderly stop, leadership handed over
+	Transfer  Kind = "transfer"   // the leader hands leadership over
+	Pause     Kind = "pause"      // the process is stopped and goes on
+	Cut       Kind = "cut"        // no packets between Server and Other
+	OneWay    Kind = "one-way"    // no packets from Server to Other
+	Isolate   Kind = "isolate"    // no packets between Server and its peers
+	Ring      Kind = "ring"       // each server reaches its two neighbours only
+	Halves    Kind = "halves"     // no packets between two groups
+	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
+	ClientCut Kind = "client-cut" // no packets between the clients and Server
+	Reset     Kind = "reset"      // the connections of Server and Other are reset
+	Dropped   Kind = "dropped"    // the connections of Server's clients are reset
+	Loss      Kind = "loss"       // Arg percent of all packets are lost
+	SlowDisk  Kind = "slow-disk"  // an fdatasync takes Arg ms more
+	DiskError Kind = "disk-error" // a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
+	DiskFull  Kind = "disk-full"  // the disk has Arg bytes left
+	Rot       Kind = "rot"        // the process dies and a bit on its disk flips
+	Lie       Kind = "lie"        // fsync lies, then the power goes off
+	Clock     Kind = "clock"      // the wall clock jumps by Arg ms
+)
+
+// A Fault is one thing that goes wrong.
+type Fault struct {
+	At, Dur       int64
+	Kind          Kind
+	Server, Other int // numbers from 1
+	Arg           int64
+}
+
+// kinds are the kinds of fault that a swarm chooses from, with their weight and
+// the number of servers they need.
+var kinds = []struct {
+	kind    Kind
+	weight  int
+	servers int
+}{
+	{Crash, 10, 1}, {Power, 12, 1}, {CrashAll, 2, 1}, {PowerAll, 3, 1}, {Restart, 4, 1}, {Transfer, 4, 2},
+	{Pause, 6, 1}, {Cut, 5, 2}, {OneWay, 5, 2}, {Isolate, 8, 2}, {Ring, 3, 5}, {Halves, 5, 3}, {Flap, 3, 2},
+	{ClientCut, 4, 1}, {Reset, 6, 2}, {Dropped, 6, 1}, {Loss, 3, 1}, {SlowDisk, 4, 1}, {DiskError, 4, 1},
+	{DiskFull, 3, 1}, {Rot, 2, 3}, {Lie, 2, 3}, {Clock, 3, 1},
+}
+
+// pick returns one of the choices.
+func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
+
+// NewPlan draws the plan of a seed, for so many seconds of simulated time.
+func NewPlan(seed uint64, seconds int) Plan {
+	r := dice(seed, "plan")
+	p := Plan{
+		Seed: seed, Servers: pick(r, 1, 3, 3, 3, 3, 3, 3, 5, 5), Clients: 2 + r.IntN(6), End: int64(seconds) * second,
+		Delay: between(r, millisecond/20, 2*millisecond), Jitter: pick[int64](r, 0, millisecond/10, millisecond, 5*millisecond),
+		Pieces: pick(r, 0, 2, 20), HalfOpen: pick(r, 0, 10, 50),
+		Sync: pick(r, millisecond/10, millisecond, 5*millisecond), Tick: pick[int64](r, 200, 500, 1000) * millisecond,
+		SnapCount: pick(r, 5, 20, 100, 1000), SnapshotsKept: 1 + r.IntN(3), SegmentSize: pick[int64](r, 4<<10, 16<<10, 64<<10),
+		CacheSize: pick(r, 1<<10, 64<<10, 1<<20),
+		Think:     between(r, 50*millisecond, 400*millisecond), Window: 1 + r.IntN(8), Requests: 1 << 30, Wide: pick(r, 2, 4, 6),
+		Quits: pick(r, 0, 3, 10), TTL: chance(r, 50),
+	}
+	p.Syncs = pick(r, 0, 0, 5, 30)
+	p.Timeout = pick[int64](r, 2, 5, 10, 20) * p.Tick
+	drift := pick[int64](r, 0, driftMax)
+	for range p.Servers {
+		p.Drift = append(p.Drift, 1+float64(between(r, -drift, drift))/1e6)
+	}
+	p.Profile = "swarm"
+	switch n := r.IntN(10); n {
+	case 0:
+		p.Profile = "calm"
+		return p
+	case 1:
+		p.Profile = "storm"
+	case 2:
+		p.Profile = "restless"
+		p.Quits, p.Window, p.Think, p.Timeout = 60, 8, between(r, 20*millisecond, 100*millisecond), 5*p.Tick
+		p.Jitter = pick(r, 5*millisecond, 20*millisecond)
+	}
+	p.Faults = drawFaults(dice(seed, "faults"), &p)
+	return p
+}
+
+// drawFaults draws the list of faults: a random subset of the kinds, at a mean
+// distance of two to eight seconds; in a storm only ends of processes, and more of
+// them; with restless clients only lost connections, and still more.
+func drawFaults(r *rand.Rand, p *Plan) []Fault {
+	weights := make([]int, len(kinds))
+	sum := 0
+	for sum == 0 {
+		share := pick(r, 20, 40, 70)
+		for i, k := range kinds {
+			weights[i] = 0
+			switch {
+			case p.Servers < k.servers:
+			case p.Profile == "storm" && (k.kind == Crash || k.kind == Power || k.kind == PowerAll || k.kind == CrashAll):
+				weights[i] = k.weight
+			case p.Profile == "restless" && slices.Contains([]Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, k.kind):
+				weights[i] = k.weight
+			case p.Profile == "swarm" && chance(r, share):
+				weights[i] = k.weight
+			}
+			sum += weights[i]
+		}
+	}
+	mean := pick[int64](r, 2, 4, 8) * second
+	switch p.Profile {
+	case "storm":
+		mean = second
+	case "restless":
+		mean = second / 2
+	}
+	victims := p.victims()
+	var list []Fault
+	for at := second; ; {
+		at += int64(r.ExpFloat64() * float64(mean))
+		if at >= p.End {
+			break
+		}
+		n := r.IntN(sum)
+		i := 0
+		for ; n >= weights[i]; i++ {
+			n -= weights[i]
+		}
+		f := Fault{At: at, Kind: kinds[i].kind, Server: 1 + r.IntN(p.Servers), Dur: int64((0.05 + r.ExpFloat64()) * float64(pick(r, 200*millisecond, second, 4*second, 12*second)))}
+		f.Other = 1 + (f.Server+r.IntN(max(p.Servers-1, 1)))%p.Servers
+		switch f.Kind {
+		case Power, PowerAll, Lie:
+			f.Arg = between(r, -6, 7)
+		case DiskError:
+			f.Arg = pick(r, between(r, 1, 12), between(r, 1, 12), between(r, -3, -1))
+		case Loss:
+			f.Arg = pick[int64](r, 1, 5, 20, 30)
+		case SlowDisk:
+			f.Arg = pick[int64](r, 10, 100, 2000)
+		case DiskFull:
+			f.Arg = int64(r.IntN(40 << 10))
+		case Clock:
+			f.Arg = between(r, -3600_000, 3600_000)
+		}
+		if f.Kind == Rot || f.Kind == Lie {
+			f.Server = pick(r, victims...)
+		}
+		f.Dur = min(f.Dur, p.End-at)
+		if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError}, f.Kind) {
+			f.Dur = 0
+		}
+		if f.Kind == Lie { // and loses power before the end
+			f.Dur = max(min(f.Dur, p.End-at-2*second), 0)
+		}
+		list = append(list, f)
+	}
+	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	return list
+}
+
+// driftMax is how wrong a clock runs, in parts of a million.
+const driftMax = 500
+
+// wrongClocks reports whether the servers' clocks are not the World's.
+func (p *Plan) wrongClocks() bool {
+	for _, rate := range p.Drift {
+		if rate != 1 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
+}
+
+// victims are the servers whose disks may lie or rot: a minority.
+func (p *Plan) victims() []int {
+	var list []int
+	for i := range (p.Servers - 1) / 2 {
+		list = append(list, 1+(int(p.Seed)+i)%p.Servers)
+	}
+	return list
+}

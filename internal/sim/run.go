@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	randv2 "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// Stats count what a World did.
+type Stats struct {
+	Faults           map[Kind]int
+	Frames           int // between servers
+	Connects         int // of clients
+	Requests         int
+	Replies          int
+	Events           int // notifications
+	Expired          int // sessions refused
+	Entries          int // of the log
+	Syncs            int
+	Elections        int
+	SnapshotsWritten int
+	SnapshotsSent    int
+	Installs         int
+	FailStops        int // processes that stopped because of their disk
+	Refused          int // starts refused because of a damaged disk
+	Forgot           int // promises lost with a damaged disk
+	Audits           int // disks looked at as after a power cut
+	Checked          int // replies and notifications checked
+	Undecided        int
+}
+
+// A Result is what came of one World.
+type Result struct {
+	Plan      Plan
+	Failure   []string // empty if all is well
+	Hash      uint64   // of everything that happened
+	Steps     int
+	Simulated int64 // ns
+	Stats     Stats
+	Took      time.Duration
+	History   *check.History
+}
+
+// OK reports whether nothing was wrong.
+func (r *Result) OK() bool { return len(r.Failure) == 0 }
+
+// The end of a World, after the last fault.
+const (
+	// livePatience is how long everybody may take to agree and answer.
+	livePatience = 30 * second
+	// inspectPatience is how long reading everything may take.
+	inspectPatience = 60 * second
+	stepsMax        = 50_000_000
+)
+
+// Run runs a World to its end. Only one may run in a process at a time.
+func Run(p Plan) *Result {
+	began := time.Now()
+	defer seedRaft(p.Seed)()
+	w := newWorld(p)
+	w.run()
+	res := &Result{
+		Plan: p, Hash: w.hash, Steps: w.steps, Simulated: w.now, Stats: w.stats, History: &w.history,
+	}
+	if len(w.failure) == 0 {
+		w.verdict()
+	}
+	res.Failure, res.Stats = w.failure, w.stats
+	res.Took = time.Since(began)
+	return res
+}
+
+// seedRaft makes raft's random numbers those of the seed, until done is called.
+func seedRaft(seed uint64) (done func()) {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	reader := rand.Reader
+	rand.Reader = randv2.NewChaCha8(key)
+	return func() { rand.Reader = reader }
+}
+
+func newWorld(p Plan) *World {
+	w := &World{
+		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
+		auditDice: dice(p.Seed, "audit"), ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}},
+		stats: Stats{Faults: map[Kind]int{}},
+	}
+	if !p.wrongClocks() {
+		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
+	}
+	w.history.Servers = []check.ServerLog{{Server: 1}}
+	n := p.Servers + 1
+	w.cuts, w.links = make([][]int, n), make([][]*link, n)
+	for i := range n {
+		w.cuts[i], w.links[i] = make([]int, n), make([]*link, n)
+	}
+	for i := 1; i < n; i++ {
+		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1]}
+		s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
+		w.servers = append(w.servers, s)
+	}
+	for _, a := range w.servers {
+		for _, b := range w.servers {
+			w.links[a.index][b.index] = &link{w: w, from: a, to: b, backoff: backoffMin}
+		}
+	}
+	for _, s := range w.servers {
+		w.after(between(w.netDice, 0, 100*millisecond), s.start)
+	}
+	for i := range p.Clients {
+		c := newClient(w, i)
+		w.clients = append(w.clients, c)
+		w.after(second+between(c.dice, 0, second), c.connect)
+	}
+	for _, f := range p.Faults {
+		w.at(f.At, func() {
+			if !w.healed {
+				w.inflict(f)
+			}
+		})
+	}
+	return w
+}
+
+// run lets the World run its course: faults, healing, agreement, inspection.
+func (w *World) run() {
+	w.until(w.plan.End, func() bool { return false })
+	w.heal()
+	round := func(t task, patience int64, what string) bool {
+		for _, c := range w.clients {
+			c.task = t
+			if c.conn == nil {
+				c.again(c.reconnectPause()) // it may have meant to stay away
+			}
+			c.work()
+		}
+		w.until(w.now+patience, w.quiet)
+		if !w.ended && !w.quiet() {
+			w.fail("liveness: %d s after %s, %s", patience/second, what, w.unquiet())
+		}
+		return !w.ended
+	}
+	if !round(settling, livePatience, "the last fault") || !round(settling, livePatience, "the first sync") {
+		return
+	}
+	for _, s := range w.servers {
+		if s.out != "" {
+			continue
+		}
+		c := newClient(w, len(w.clients))
+		c.mix, c.only, c.user, c.paths = nil, s, "", []string{root}
+		w.clients = append(w.clients, c)
+		c.connect()
+	}
+	for _, c := range w.clients {
+		if c.mix == nil {
+			c.task = inspecting
+		}
+	}
+	w.until(w.now+inspectPatience, w.quiet)
+	if !w.ended && !w.quiet() {
+		w.fail("liveness: %d s after the end, %s", inspectPatience/second, w.unquiet())
+	}
+	w.agree()
+}
+
+// until lets things happen until a time, or until done says so; it asks a few
+// times a second.
+func (w *World) until(t int64, done func() bool) {
+	ask := w.now
+	for !w.ended && len(w.queue) > 0 && w.queue[0].at <= t {
+		if w.queue[0].at >= ask {
+			if done() {
+				return
+			}
+			ask = w.queue[0].at + 100*millisecond
+		}
+		w.step()
+		if w.steps > stepsMax {
+			w.fail("more than %d events", stepsMax)
+		}
+	}
+}
+
+// heal ends all faults and starts all servers that are down.
+func (w *World) heal() {
+	w.healed = true
+	for i := range w.cuts {
+		clear(w.cuts[i])
+	}
+	clear(w.loss)
+	for _, s := range w.servers {
+		s.disk.fs.LieAboutSync = false
+		s.disk.fs.Budget, s.disk.slow, s.disk.cutIn, s.disk.errorIn = 0, 0, 0, 0
+		if s.pausing > 0 {
+			s.pausing = 1
+			s.resume()
+		}
+		s.start()
+	}
+}
+
+// quiet reports whether all servers are at the same entry and no client wants
+// anything.
+func (w *World) quiet() bool { return w.unquiet() == "" }
+
+func (w *World) unquiet() string {
+	for _, s := range w.servers {
+		if s.out != "" {
+			continue
+		}
+		if s.life == nil || s.life.rep == nil {
+			return fmt.Sprintf("server %d doesn't run", s.id)
+		}
+		if index, _, _ := s.life.rep.Position(); index != uint64(len(w.ledger.entries)) {
+			return fmt.Sprintf("server %d is at entry %d of %d", s.id, index, len(w.ledger.entries))
+		}
+	}
+	for _, c := range w.clients {
+		if c.task != resting {
+			state := "not connected"
+			if c.conn != nil {
+				state = fmt.Sprintf("connected to server %d (%t, %t), %d requests under way", c.server.id, c.connected, c.greeted, len(c.pending))
+			}
+			return fmt.Sprintf("client %d is not done: it is %s", c.index, state)
+		}
+	}
+	return ""
+}
+
+// agree compares what all servers hold in the end.
+func (w *World) agree() {
+	var first *host
+	var want string
+	for _, s := range w.servers {
+		if s.life == nil {
+			continue
+		}
+		index, zxid, digest := s.life.rep.Position()
+		have := fmt.Sprintf("entry %d, zxid %#x, digest %016x", index, zxid, digest)
+		if first == nil {
+			first, want = s, have
+		} else if have != want {
+			w.fail("server %d ends at %s, server %d at %s", s.id, have, first.id, want)
+		}
+	}
+}
+
+// verdict checks the history.
+func (w *World) verdict() {
+	opt := check.Options{ExtendedTypes: w.plan.TTL, Quiesced: true, ViolationsMax: failuresMax}
+	rep := check.Check(&w.history, opt)
+	if len(w.plan.Faults) > 0 {
+		// A follower answers its clients while the leader, which may not hear of it,
+		// ends their sessions.
+		rep.Violations = slices.DeleteFunc(rep.Violations, func(v check.Violation) bool { return v.Rule == check.S3 })
+	}
+	w.stats.Checked += rep.Writes + rep.Reads + rep.Notifications
+	w.stats.Undecided += rep.Undecided
+	if !rep.OK() {
+		var b strings.Builder
+		rep.Print(&b, &w.history)
+		w.fail("%s", b.String())
+	}
+}

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// Shrink returns the smallest plan it finds within the patience that still fails:
+// with fewer faults, then fewer clients, then fewer requests, then a simpler world.
+// The result's faults are what a person has to look at.
+func Shrink(p Plan, patience time.Duration) *Result {
+	end := time.Now().Add(patience)
+	best := Run(p)
+	if best.OK() {
+		return best
+	}
+	try := func(q Plan) bool {
+		if time.Now().After(end) {
+			return false
+		}
+		if r := Run(q); !r.OK() {
+			best = r
+			return true
+		}
+		return false
+	}
+	// Nothing after the failure matters, but for failures found at the end.
+	if at := best.Simulated + second; at < best.Plan.End {
+		q := best.Plan
+		q.End = at
+		q.Faults = slices.DeleteFunc(slices.Clone(q.Faults), func(f Fault) bool { return f.At > at })
+		try(q)
+	}
+	shrinkFaults(&best, try)
+	for n := best.Plan.Clients - 1; n > 0; n-- {
+		q := best.Plan
+		q.Clients = n
+		try(q)
+	}
+	for n := 1; n < best.Plan.Requests && n < 1<<12; n *= 2 {
+		q := best.Plan
+		if q.Requests = n; try(q) {
+			break
+		}
+	}
+	for _, simpler := range []func(*Plan){
+		func(q *Plan) { q.Pieces, q.HalfOpen = 0, 0 },
+		func(q *Plan) { q.Quits = 0 },
+		func(q *Plan) { q.Jitter = 0 },
+		func(q *Plan) { q.TTL = false },
+		func(q *Plan) { q.SnapCount = 1000 },
+		func(q *Plan) { q.SegmentSize = 64 << 10 },
+		func(q *Plan) { q.Drift = slices.Repeat([]float64{1}, q.Servers) },
+	} {
+		q := best.Plan
+		simpler(&q)
+		try(q)
+	}
+	shrinkFaults(&best, try)
+	return best
+}
+
+// shrinkFaults is delta debugging: it takes away ever smaller parts of the list.
+func shrinkFaults(best **Result, try func(Plan) bool) {
+	for size := (len((*best).Plan.Faults) + 1) / 2; size > 0; {
+		shrunk := false
+		for from := 0; from < len((*best).Plan.Faults); {
+			q := (*best).Plan
+			q.Faults = slices.Delete(slices.Clone(q.Faults), from, min(from+size, len(q.Faults)))
+			if try(q) {
+				shrunk = true
+			} else {
+				from += size
+			}
+		}
+		if !shrunk || size > 1 {
+			size /= 2
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	flagFrom    = flag.Uint64("sim.from", 1, "the first seed")
+	flagSeeds   = flag.Int("sim.seeds", 200, "how many seeds to run")
+	flagSeconds = flag.Int("sim.seconds", 60, "simulated seconds of faults in each seed")
+	flagBudget  = flag.Duration("sim.budget", 8*time.Minute, "real time after which no seed is begun; a run that doesn't get through its seeds fails")
+	flagHours   = flag.Float64("sim.hours", 0, "a run of fewer simulated hours fails")
+	flagWorkers = flag.Int("sim.workers", 2, "processes")
+	flagWorker  = flag.Int("sim.worker", -1, "number of this process among the workers")
+	flagShrink  = flag.Duration("sim.shrink", 20*time.Second, "how long to look for a smaller plan that fails")
+	flagPlan    = flag.String("sim.plan", "", "a file with a plan to run again")
+	flagVerbose = flag.Bool("sim.v", false, "a line for each seed")
+)
+
+const (
+	corpus = "testdata/corpus.txt"
+	// replayEvery is how many seeds run once for each that runs twice.
+	replayEvery = 20
+	// hangTime is how long one World may take.
+	hangTime = 2 * time.Minute
+)
+
+// A report is what a worker tells of one seed.
+type report struct {
+	Seed      uint64
+	Profile   string
+	Servers   int
+	Steps     int
+	Simulated int64
+	Hash      uint64
+	Replayed  bool
+	Took      time.Duration // of the processor
+	Stats     Stats
+	Failure   []string
+	Smallest  *Plan // of a failure
+}
+
+// TestSeeds runs seeds in processes of their own, as Run wants.
+func TestSeeds(t *testing.T) {
+	if *flagWorker >= 0 || *flagPlan != "" {
+		t.Skip("this process is a worker")
+	}
+	if testing.Short() {
+		*flagSeeds = min(*flagSeeds, 20) // the race detector makes each ten times as long
+	}
+	began := time.Now()
+	reports := make(chan report)
+	var wg sync.WaitGroup
+	for n := range *flagWorkers {
+		wg.Go(func() {
+			if err := work(n, reports); err != nil {
+				t.Errorf("worker %d: %v", n, err)
+			}
+		})
+	}
+	go func() { wg.Wait(); close(reports) }()
+	s := sum{began: began, stats: Stats{Faults: map[Kind]int{}}}
+	progress := began
+	for r := range reports {
+		s.add(&r)
+		if *flagVerbose {
+			t.Logf("seed %d: %s, %d servers, %d faults, %d steps, %.0f s in %.2f s, %+v", r.Seed, r.Profile, r.Servers, count(r.Stats.Faults), r.Steps, float64(r.Simulated)/1e9, r.Took.Seconds(), r.Stats)
+		}
+		if len(r.Failure) > 0 {
+			s.failed++
+			t.Errorf("%s", explain(&r))
+		}
+		if time.Since(progress) > 10*time.Second {
+			progress = time.Now()
+			fmt.Println(s.line())
+		}
+	}
+	fmt.Println(s.line())
+	fmt.Println(s.details())
+	if s.seeds < *flagSeeds && s.failed == 0 {
+		t.Errorf("only %d of %d seeds were run in %v: this run shows too little", s.seeds, *flagSeeds, *flagBudget)
+	}
+	if hours := float64(s.simulated) / 3600e9; hours < *flagHours {
+		t.Errorf("only %.1f hours were simulated, not %.1f: this run shows too little", hours, *flagHours)
+	}
+	if s.seeds >= 50 {
+		s.enough(t)
+	}
+}
+
+// work runs one worker process and hands on what it reports.
+func work(n int, reports chan<- report) error {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.workers=", *flagWorkers),
+		fmt.Sprint("-sim.from=", *flagFrom), fmt.Sprint("-sim.seeds=", *flagSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds),
+		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var other strings.Builder
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var r report
+		if rest, ok := bytes.CutPrefix(line, []byte("report ")); ok && json.Unmarshal(rest, &r) == nil {
+			reports <- r
+		} else {
+			other.Write(line)
+		}
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, other.String(), stderr.String())
+	}
+	return nil
+}
+
+// TestWorker is one worker process: its share of the seeds, and of the corpus.
+func TestWorker(t *testing.T) {
+	if *flagWorker < 0 {
+		t.Skip("only as a worker of TestSeeds")
+	}
+	end := time.Now().Add(*flagBudget)
+	plans := corpusPlans(t)
+	for i := range *flagSeeds {
+		plans = append(plans, NewPlan(*flagFrom+uint64(i), *flagSeconds))
+	}
+	for i, p := range plans {
+		if i%*flagWorkers != *flagWorker {
+			continue
+		}
+		if time.Now().After(end) {
+			break
+		}
+		b, err := json.Marshal(runPlan(p, i%replayEvery < *flagWorkers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("report %s\n", b)
+	}
+}
+
+// runPlan runs a plan, twice if it is to be replayed, and shrinks it if it fails.
+func runPlan(p Plan, replay bool) report {
+	watchdog := time.AfterFunc(hangTime, func() { panic(fmt.Sprintf("seed %d hangs", p.Seed)) })
+	began := processorTime()
+	r := Run(p)
+	took := processorTime() - began
+	watchdog.Stop()
+	rep := report{
+		Seed: p.Seed, Profile: p.Profile, Servers: p.Servers, Steps: r.Steps, Simulated: r.Simulated, Hash: r.Hash,
+		Took: took, Stats: r.Stats, Failure: r.Failure, Replayed: replay,
+	}
+	if replay {
+		if again := Run(p); again.Hash != r.Hash || again.Steps != r.Steps {
+			rep.Failure = append(rep.Failure, fmt.Sprintf("the same seed ran two courses: %d steps and hash %016x, then %d and %016x", r.Steps, r.Hash, again.Steps, again.Hash))
+			return rep
+		}
+	}
+	if !r.OK() && *flagShrink > 0 {
+		small := Shrink(p, *flagShrink)
+		rep.Smallest = &small.Plan
+		rep.Failure = append(rep.Failure[:1:1], small.Failure...)
+	}
+	return rep
+}
+
+// processorTime is what this process has used of it: the machine may be busy
+// with others.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestPlan runs the plan in the file given by -sim.plan.
+func TestPlan(t *testing.T) {
+	if *flagPlan == "" {
+		t.Skip("give -sim.plan")
+	}
+	b, err := os.ReadFile(*flagPlan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		t.Fatal(err)
+	}
+	r := Run(p)
+	for _, f := range p.Faults {
+		t.Logf("%9.3f s %+v", float64(f.At)/1e9, f)
+	}
+	t.Logf("%d steps, hash %016x, %+v", r.Steps, r.Hash, r.Stats)
+	for _, f := range r.Failure {
+		t.Error(f)
+	}
+}
+
+// corpusPlans returns the plans that once found something: a line each, either
+// "seed seconds" or a whole plan.
+func corpusPlans(t *testing.T) []Plan {
+	b, err := os.ReadFile(corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []Plan
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		if line == "" {
+			continue
+		}
+		var p Plan
+		if strings.HasPrefix(line, "{") {
+			err = json.Unmarshal([]byte(line), &p)
+		} else {
+			var seed uint64
+			var seconds int
+			_, err = fmt.Sscan(line, &seed, &seconds)
+			p = NewPlan(seed, seconds)
+		}
+		if err != nil {
+			t.Fatalf("%s: %q: %v", corpus, line, err)
+		}
+		plans = append(plans, p)
+	}
+	return plans
+}
+
+// explain says what failed and how to see it again.
+func explain(r *report) string {
+	var b strings.Builder
+	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	fmt.Fprintf(&b, "seed %d of %d seconds, commit %s", r.Seed, *flagSeconds, bytes.TrimSpace(commit))
+	fmt.Fprintf(&b, "  again: go test ./internal/sim -sim.from %d -sim.seeds 1 -sim.seconds %d\n", r.Seed, *flagSeconds)
+	for _, f := range r.Failure {
+		if len(f) > 4000 {
+			f = f[:4000] + " ..."
+		}
+		fmt.Fprintf(&b, "  %s\n", f)
+	}
+	if r.Smallest != nil {
+		plan, _ := json.Marshal(r.Smallest)
+		fmt.Fprintf(&b, "  smallest plan found, %d faults; a line for %s:\n  %s\n", len(r.Smallest.Faults), corpus, plan)
+	}
+	return b.String()
+}
+
+// sum adds up what was done.
+type sum struct {
+	began     time.Time
+	seeds     int
+	failed    int
+	replayed  int
+	steps     int
+	simulated int64
+	took      time.Duration
+	stats     Stats
+	profiles  [6]int // by number of servers
+}
+
+func (s *sum) add(r *report) {
+	s.seeds++
+	s.steps += r.Steps
+	s.simulated += r.Simulated
+	s.took += r.Took
+	if r.Replayed {
+		s.replayed++
+	}
+	s.profiles[r.Servers]++
+	a, b := &s.stats, &r.Stats
+	for kind, n := range b.Faults {
+		a.Faults[kind] += n
+	}
+	for _, f := range []struct{ to, from *int }{
+		{&a.Frames, &b.Frames}, {&a.Connects, &b.Connects}, {&a.Requests, &b.Requests}, {&a.Replies, &b.Replies}, {&a.Events, &b.Events},
+		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
+		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
+		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
+	} {
+		*f.to += *f.from
+	}
+}
+
+func count(faults map[Kind]int) (n int) {
+	for _, v := range faults {
+		n += v
+	}
+	return n
+}
+
+func (s *sum) line() string {
+	real := time.Since(s.began).Seconds()
+	return fmt.Sprintf("%4.0f s: %d seeds (%.1f/s), %.1f simulated hours, %.0fx per processor, %d faults, %d replies and events checked, %d replayed, %d failed",
+		real, s.seeds, float64(s.seeds)/real, float64(s.simulated)/3600e9, float64(s.simulated)/float64(max(s.took, 1)), count(s.stats.Faults), s.stats.Checked, s.replayed, s.failed)
+}
+
+func (s *sum) details() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ensembles of 1, 3, 5: %d, %d, %d; %d steps\nfaults:", s.profiles[1], s.profiles[3], s.profiles[5], s.steps)
+	for _, k := range kinds {
+		fmt.Fprintf(&b, " %s %d", k.kind, s.stats.Faults[k.kind])
+	}
+	st := s.stats
+	st.Faults = nil
+	fmt.Fprintf(&b, "\n%+v", st)
+	return b.String()
+}
+
+// enough fails a run in which something never happened: it would prove nothing of
+// it.
+func (s *sum) enough(t *testing.T) {
+	for _, k := range kinds {
+		if s.stats.Faults[k.kind] == 0 {
+			t.Errorf("there was no fault %q in %d seeds", k.kind, s.seeds)
+		}
+	}
+	if density := float64(count(s.stats.Faults)) / (float64(s.simulated) / 1e9); density < 0.1 {
+		t.Errorf("%.3f faults a simulated second, fewer than one in ten", density)
+	}
+	st := &s.stats
+	marks := map[string]int{
+		"expired sessions": st.Expired, "elections": st.Elections - s.seeds, "snapshots written": st.SnapshotsWritten,
+		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
+		"replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
+	}
+	names := make([]string, 0, len(marks))
+	for name := range marks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if marks[name] <= 0 {
+			t.Errorf("no %s in %d seeds", name, s.seeds)
+		}
+	}
+	if perSecond := float64(st.Checked) / (float64(s.simulated) / 1e9); perSecond < 5 {
+		t.Errorf("only %.1f replies and events a simulated second were checked", perSecond)
+	}
+}

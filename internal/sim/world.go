@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/check"
+)
+
+const (
+	millisecond = int64(time.Millisecond)
+	second      = int64(time.Second)
+)
+
+// wallStart is the wall clock when a World begins, ns since 1970.
+const wallStart = 1_700_000_000 * second
+
+// A World is one simulated ensemble with its clients. Times are ns since it
+// began.
+type World struct {
+	plan    Plan
+	now     int64
+	seq     uint64
+	queue   []event
+	hash    uint64
+	steps   int
+	failure []string // what went wrong, first first
+	ended   bool
+
+	netDice, diskDice, faultDice, auditDice *rand.Rand
+
+	servers []*host
+	clients []*client
+	links   [][]*link // from, to
+	cuts    [][]int   // from, to; how many faults cut it. Row and column 0 stand for the clients' network
+	loss    []int     // percent; each fault adds one
+	history check.History
+	conns   int32
+	ledger  ledger
+	stats   Stats
+	healed  bool
+	// lastFault is when the last fault so far is over, its aftermath included.
+	lastFault int64
+}
+
+// event is something that will happen.
+type event struct {
+	at  int64
+	seq uint64
+	run func()
+}
+
+func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
+
+// at schedules run for time t.
+func (w *World) at(t int64, run func()) {
+	w.seq++
+	q := append(w.queue, event{max(t, w.now), w.seq, run})
+	i := len(q) - 1
+	for e := q[i]; i > 0; {
+		up := (i - 1) / 2
+		if !e.before(&q[up]) {
+			break
+		}
+		q[i], q[up] = q[up], e
+		i = up
+	}
+	w.queue = q
+}
+
+// after schedules run for d ns from now.
+func (w *World) after(d int64, run func()) { w.at(w.now+d, run) }
+
+// step makes the next event happen.
+func (w *World) step() bool {
+	q := w.queue
+	if len(q) == 0 {
+		return false
+	}
+	e := q[0]
+	n := len(q) - 1
+	last := q[n]
+	q[n] = event{}
+	q = q[:n]
+	for i := 0; n > 0; {
+		child := 2*i + 1
+		if child >= n {
+			q[i] = last
+			break
+		}
+		if child+1 < n && q[child+1].before(&q[child]) {
+			child++
+		}
+		if last.before(&q[child]) {
+			q[i] = last
+			break
+		}
+		q[i] = q[child]
+		i = child
+	}
+	w.queue = q
+	w.now = e.at
+	w.steps++
+	w.trace(uint64(e.at), e.seq)
+	e.run()
+	return true
+}
+
+// trace adds what happened to the hash that tells two runs apart.
+func (w *World) trace(values ...uint64) {
+	for _, v := range values {
+		w.hash = (w.hash ^ v) * 0x9e3779b97f4a7c15
+		w.hash ^= w.hash >> 29
+	}
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// traceBytes is trace for what was sent.
+func (w *World) traceBytes(kind uint64, b []byte) {
+	w.trace(kind<<32|uint64(len(b)), uint64(crc32.Update(0, castagnoli, b)))
+}
+
+// fail notes that something is wrong. The first failure ends the World.
+func (w *World) fail(format string, args ...any) {
+	if len(w.failure) < failuresMax {
+		w.failure = append(w.failure, fmt.Sprintf("%.6f s: ", float64(w.now)/1e9)+fmt.Sprintf(format, args...))
+	}
+	w.ended = true
+}
+
+// failuresMax bounds what one World reports.
+const failuresMax = 8
+
+// record appends to the history that is checked at the end.
+func (w *World) record(e check.Event) {
+	e.Time = w.now
+	w.history.Events = append(w.history.Events, e)
+}
+
+// dice returns the stream of randomness for one concern.
+func dice(seed uint64, concern string) *rand.Rand {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	copy(key[8:], concern)
+	return rand.New(rand.NewChaCha8(key))
+}
+
+// chance is true with that many percent.
+func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
+
+// between draws from low to high, both included.
+func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
