@@ -22,7 +22,7 @@ func freeAddr(t *testing.T) string {
 }
 
 // threeServers starts an ensemble and returns its servers and their options.
-func threeServers(t *testing.T) (servers []*Server, opts []Options) {
+func threeServers(t *testing.T, common Options) (servers []*Server, opts []Options) {
 	t.Helper()
 	var members []Member
 	for id := range uint64(3) {
@@ -31,7 +31,8 @@ func threeServers(t *testing.T) (servers []*Server, opts []Options) {
 	servers, opts = make([]*Server, 3), make([]Options, 3)
 	var wg sync.WaitGroup
 	for i, m := range members {
-		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeAddr(t)}, Members: members, PeerListen: m.Addrs[0]}
+		opts[i] = common
+		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeAddr(t)}, members, m.Addrs[0]
 		wg.Go(func() { // with empty directories they wait for each other
 			s, err := Open(opts[i])
 			if err != nil {
@@ -69,7 +70,7 @@ func leader(t *testing.T, servers []*Server) int {
 // order, and each is applied once.
 func TestLeaderLossIsInvisible(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t)
+	servers, opts := threeServers(t, Options{})
 	lead := leader(t, servers)
 	other := (lead + 1) % 3
 	c := connect(t, opts[other].Listen[0], 0, nil)
@@ -104,17 +105,10 @@ func TestLeaderLossIsInvisible(t *testing.T) {
 // log they keep, and starts it again: it takes a snapshot and then follows.
 func TestLaggingServerCatchesUp(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t)
+	servers, opts := threeServers(t, Options{SnapCount: 100})
 	lead := leader(t, servers)
 	behind := (lead + 1) % 3
 	servers[behind].Close()
-	for i, s := range servers {
-		if i != behind {
-			s.replica.mu.Lock()
-			s.replica.snapshots.count = 100
-			s.replica.mu.Unlock()
-		}
-	}
 	c := connect(t, opts[lead].Listen[0], 0, nil)
 	var last jute.ReplyHeader
 	for i := range 3000 {

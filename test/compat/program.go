@@ -129,10 +129,9 @@ func zooidExecutable(t testing.TB) string {
 		return file
 	}
 	file := filepath.Join(t.TempDir(), "zooid")
-	build := exec.Command("go", "build", "-o", file, "./cmd/zooid")
-	build.Dir = filepath.Join("..", "..")
+	build := exec.Command("go", "build", "-o", file, "github.com/zooid-project/zooid/cmd/zooid")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building ./cmd/zooid: %v\n%s", err, out)
+		t.Fatalf("building cmd/zooid: %v\n%s", err, out)
 	}
 	return file
 }
