@@ -17,7 +17,9 @@ trap 'rm -f "$table"' EXIT
 	-commit "$(git rev-parse --short HEAD)" "$@" \
 	-a "exec $PWD/bin/zooid server {port} {dir} 2000 0" \
 	-b "exec java -Dzookeeper.admin.enableServer=false -Dzookeeper.extendedTypesEnabled=true -cp '$jars' org.apache.zookeeper.server.quorum.QuorumPeerMain {port} {dir} 2000 0" \
-	>"$table"
+	>"$table.raw"
+sed -e "s|$PWD/||g" -e "s|$cache|CACHE|g" "$table.raw" >"$table"
+rm -f "$table.raw"
 awk -v table="$table" '
 	/^<!-- table -->/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
 	/^<!-- end of table -->/ { skip = 0 }
