@@ -3,7 +3,7 @@
 // rules (deps_test.go, tidy_test.go).
 //
 //	jute              records, op codes, error codes, framing: both ends of the wire
-//	zk                the Go client
+//	zk                the Go client; zk/recipe its recipes, zk/zktest servers inside a test
 //	internal/auth     who are you, does this ACL admit you
 //	internal/tree     the replicated state: znodes, sessions, quotas; pure
 //	internal/watch    who waits on which path; local to a server; pure
@@ -12,6 +12,10 @@
 //	internal/server   listeners, connections, order of requests, the replica
 //	internal/config   zoo.cfg to plain structs
 //	internal/metrics  one registry for mntr, admin commands and Prometheus
+//	internal/keystore TLS key and trust stores, Java's kinds too
+//	internal/sasl     DIGEST-MD5 and the login file that configures it
+//	internal/cli      the shell
+//	internal/sim      ensembles on virtual time, network and disks
 //	internal/check    the naive model and the checker of the order rules
 //	internal/bench    the load generator
 //	cmd/zooid         one binary for all of it

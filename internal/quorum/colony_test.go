@@ -36,6 +36,7 @@ type body struct {
 	applied  []uint64
 	ticket   uint64
 	synced   uint64
+	seen     int // applied when the last sync was answered
 	wanted   []Member
 	version  int64
 	snapshot int64 // log bytes that make one due; 0 for never
@@ -331,7 +332,7 @@ func (b *body) Syncs() uint64 {
 	return t
 }
 
-func (b *body) Synced(ticket uint64) { b.synced = ticket }
+func (b *body) Synced(ticket uint64) { b.synced, b.seen = ticket, len(b.applied) }
 
 func (b *body) Lead(l Leadership) {
 	if l.Leader != 0 {
