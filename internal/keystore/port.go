@@ -1,6 +1,7 @@
 package keystore
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -113,7 +114,7 @@ func (p *Port) build() (*tls.Config, error) {
 		return nil, err
 	}
 	cfg := &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth}
-	if p.clientAuth != tls.NoClientCert {
+	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
 		if cfg.ClientCAs, err = p.opt.Trust.Pool(); err != nil {
 			return nil, err
 		}
@@ -142,7 +143,13 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 
 // verifyHost checks that a client's certificate names the address it comes from.
 func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) error {
-	host, _, err := net.SplitHostPort(hello.Conn.RemoteAddr().String())
+	return p.verifyAddr(hello.Context(), hello.Conn.RemoteAddr(), cert)
+}
+
+// verifyAddr checks that a certificate names an address, or with ReverseDNS the
+// name that the address has.
+func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certificate) error {
+	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return fmt.Errorf("verify the host of a client: %w", err)
 	}
@@ -150,7 +157,7 @@ func (p *Port) verifyHost(hello *tls.ClientHelloInfo, cert *x509.Certificate) er
 	if wrong == nil || !p.opt.ReverseDNS {
 		return wrong
 	}
-	names, err := net.DefaultResolver.LookupAddr(hello.Context(), host)
+	names, err := net.DefaultResolver.LookupAddr(ctx, host)
 	for _, name := range names {
 		if cert.VerifyHostname(name) == nil {
 			return nil

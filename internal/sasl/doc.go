@@ -1,6 +1,6 @@
-// Package sasl is the server's half of SASL on client connections: the login
-// file that says who may log in, and the mechanism DIGEST-MD5 (RFC 2831,
-// authentication only), as Java's ZooKeeper clients, kazoo and Cyrus speak it.
+// Package sasl is SASL on client connections: the login file that says who may
+// log in, and both halves of the mechanism DIGEST-MD5 (RFC 2831, authentication
+// only), as Java's ZooKeeper clients and servers, kazoo and Cyrus speak it.
 //
 // # One login
 //

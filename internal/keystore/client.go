@@ -1,0 +1,53 @@
+package keystore
+
+import (
+	"crypto/tls"
+	"errors"
+)
+
+// ClientOptions say how a client connects by TLS. The comments name the settings of
+// Java's client, without their prefix.
+type ClientOptions struct {
+	// Certificates are shown to servers that ask for one: the first of them,
+	// whatever issuers the server names. None is right for servers that don't ask.
+	Certificates []tls.Certificate
+	Trust        Store // trustStore; without a Location the system's authorities count
+	AnyHost      bool  // hostnameVerification=false: the certificate needn't name the server
+
+	Protocol         string   // protocol: TLSv1.2 or TLSv1.3; "" for both
+	EnabledProtocols []string // enabledProtocols; wins over Protocol
+	CipherSuites     []string // ciphersuites, by Java's names; nil for the safe ones
+	Revocation       bool     // crl or ocsp, which are refused
+}
+
+// Client reads the trust store and returns the configuration for connections to
+// servers, without a ServerName, which the caller sets to each server's host; and
+// what the options ask for and don't get, a sentence each. An error names the file
+// or setting at fault.
+func Client(o ClientOptions) (*tls.Config, []string, error) {
+	low, high, notes, err := versions(o.Protocol, o.EnabledProtocols)
+	if err != nil {
+		return nil, nil, err
+	}
+	suites, low, high, more, err := suiteIDs(o.CipherSuites, low, high)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Revocation {
+		return nil, nil, errors.New("check certificates against revocation lists (crl, ocsp): this is not supported; turn it off, and issue certificates that are short-lived instead")
+	}
+	cfg := &tls.Config{MinVersion: low, MaxVersion: high, CipherSuites: suites}
+	if o.Trust.Location != "" {
+		if cfg.RootCAs, err = o.Trust.Pool(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(o.Certificates) > 0 {
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &o.Certificates[0], nil }
+	}
+	if o.AnyHost {
+		cfg.InsecureSkipVerify = true // what is left of the check comes below
+		cfg.VerifyConnection = func(state tls.ConnectionState) error { return issued(state, cfg.RootCAs) }
+	}
+	return cfg, append(notes, more...), nil
+}

@@ -1,0 +1,66 @@
+package keystore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+)
+
+// Dialled returns the configuration for dialling a server at host that has the same
+// kind of stores, as the servers of an ensemble do: the certificate shown is the
+// key store's, the server's must come from an issuer in the trust store and, with
+// verifyHost (hostnameVerification), name host. Like Config it follows the stores
+// if they are reloaded. The trust store must be set.
+func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
+	if p.opt.Reload {
+		p.refresh()
+	}
+	current := p.current.Load()
+	cfg := &tls.Config{
+		RootCAs: current.ClientCAs, ServerName: host,
+		MinVersion: current.MinVersion, MaxVersion: current.MaxVersion, CipherSuites: current.CipherSuites,
+		// What is sent comes in large pieces, and what waits for it needs all of them.
+		DynamicRecordSizingDisabled: true,
+		// Shown even if the server names other issuers: it says better what is wrong.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &current.Certificates[0], nil
+		},
+	}
+	if !verifyHost {
+		cfg.InsecureSkipVerify = true // what is left of the check comes below
+		cfg.VerifyConnection = func(state tls.ConnectionState) error { return issued(state, current.ClientCAs) }
+	}
+	return cfg
+}
+
+// issued checks that a server's certificate comes from an issuer in roots.
+func issued(state tls.ConnectionState, roots *x509.CertPool) error {
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+	return err
+}
+
+// VerifyPeer checks that the certificate of who connected names one of hosts or
+// the address that it comes from; a peer that showed none is for ClientAuth to
+// judge. With ReverseDNS the name that the address has will do too, which may take
+// until ctx ends.
+func (p *Port) VerifyPeer(ctx context.Context, state tls.ConnectionState, from net.Addr, hosts []string) error {
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	cert := state.PeerCertificates[0]
+	for _, host := range hosts {
+		if cert.VerifyHostname(host) == nil {
+			return nil
+		}
+	}
+	return p.verifyAddr(ctx, from, cert)
+}

@@ -1,0 +1,100 @@
+package sasl
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A Client is the client's half of one login by DIGEST-MD5.
+type Client struct {
+	proof  exchange
+	random io.Reader
+	step   int
+}
+
+// NewClient begins a login. Random must be cryptographically strong.
+func NewClient(user, password string, random io.Reader) *Client {
+	return &Client{proof: exchange{user: user, password: password, count: firstCount, qop: qopAuth, uri: digestURI}, random: random}
+}
+
+// Step takes the server's next token, nil at first, and returns the one to answer
+// with, nil if there is none to send. When done, the server has proved that it
+// knows the password too. After an error, or when done, every further token is an
+// error. Errors contain no secret. Token isn't kept.
+func (c *Client) Step(token []byte) (reply []byte, done bool, err error) {
+	c.step++
+	switch c.step {
+	case 1:
+		return []byte{}, false, nil // the mechanism begins with the server
+	case 2:
+		reply, err = c.respond(string(token))
+	case 3:
+		done, err = true, c.verify(string(token))
+	default:
+		err = errors.New("the login is over")
+	}
+	if err != nil {
+		c.step = 3
+		return nil, false, fmt.Errorf("log in by DIGEST-MD5: %w", err)
+	}
+	return reply, done, nil
+}
+
+// respond answers the server's challenge.
+func (c *Client) respond(challenge string) ([]byte, error) {
+	d, err := parseDirectives(challenge)
+	if err != nil {
+		return nil, fmt.Errorf("the server's challenge: %w", err)
+	}
+	offered, hasQOP := d["qop"]
+	charset, hasCharset := d["charset"]
+	switch {
+	case d["nonce"] == "":
+		return nil, errors.New("the server's challenge has no nonce")
+	case !strings.EqualFold(d["algorithm"], "md5-sess"):
+		return nil, fmt.Errorf("the server's challenge is for the algorithm %.32q, not md5-sess", d["algorithm"])
+	case hasQOP && !offers(offered, qopAuth):
+		return nil, fmt.Errorf("the server offers the qualities of protection %.64q; only %q is known, use TLS to protect the connection", offered, qopAuth)
+	case hasCharset && !strings.EqualFold(charset, "utf-8"):
+		return nil, fmt.Errorf("the server's challenge has the charset %.32q, not utf-8", charset)
+	}
+	raw := make([]byte, nonceBytes)
+	if _, err := io.ReadFull(c.random, raw); err != nil {
+		return nil, fmt.Errorf("draw a nonce: %w", err)
+	}
+	p := &c.proof
+	p.realm, p.nonce, p.cnonce = d["realm"], d["nonce"], base64.StdEncoding.EncodeToString(raw)
+	var b strings.Builder
+	if hasCharset {
+		b.WriteString("charset=utf-8,")
+	}
+	fmt.Fprintf(&b, "username=%s,realm=%s,nonce=%s,cnonce=%s,nc=%s,qop=%s,digest-uri=%s,response=%s",
+		quote(p.user), quote(p.realm), quote(p.nonce), quote(p.cnonce), p.count, p.qop, quote(p.uri), p.hash("AUTHENTICATE"))
+	return []byte(b.String()), nil
+}
+
+// offers reports whether a list separated by commas names what is wanted.
+func offers(list, wanted string) bool {
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(strings.Trim(item, blank), wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// verify checks the server's proof.
+func (c *Client) verify(token string) error {
+	d, err := parseDirectives(token)
+	if err != nil {
+		return fmt.Errorf("the server's proof: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(c.proof.hash(""))) != 1 {
+		return errors.New("the server does not prove that it knows the password: it is not who it should be")
+	}
+	return nil
+}
