@@ -33,6 +33,19 @@ func permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
 	return false
 }
 
+// openTo returns what an ACL grants to everybody.
+func openTo(acl []jute.ACL) (perms jute.Perm) {
+	if len(acl) == 0 {
+		return jute.PermAll
+	}
+	for i := range acl {
+		if a := &acl[i]; a.ID.Scheme == "world" && a.ID.ID == "anyone" {
+			perms |= a.Perms
+		}
+	}
+	return perms
+}
+
 func idMatches(want, have jute.ID) bool {
 	if want.Scheme != "ip" {
 		return want.ID == have.ID

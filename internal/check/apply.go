@@ -15,6 +15,19 @@ type request struct {
 	op      jute.Op
 	body    []byte
 	name    string // if not empty, the path a sequential create must have got
+
+	// What body says, if somebody has decoded it: see reading.
+	ops     []jute.MultiOp
+	ats     []*place
+	invalid jute.Code
+}
+
+// at returns the place of an operation's path, nil if nobody has looked it up.
+func (r *request) at(i int) *place {
+	if i < len(r.ats) {
+		return r.ats[i]
+	}
+	return nil
 }
 
 // An outcome is what the model says of a write. For a multi it is one of the
@@ -33,7 +46,6 @@ type outcome struct {
 // m.events, the changes in m.trail.
 func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	m.events = m.events[:0]
-	d.Reset(r.body)
 	switch r.op {
 	case jute.OpCreateSession:
 		return outcome{}
@@ -41,25 +53,45 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 		m.endSession(r.session, r.zxid)
 		return outcome{}
 	case jute.OpDeleteContainer:
-		path := d.String()
-		return m.remove(r, path, -1, true)
-	case jute.OpMulti:
-		ops, err := jute.DecodeMulti(d)
-		if err != nil {
-			return outcome{err: jute.ErrMarshallingError}
-		}
-		r.stamp.multi = true
-		return m.multi(r, ops)
+		d.Reset(r.body)
+		return m.remove(r, &jute.MultiOp{Path: d.String(), Version: -1}, nil, true)
 	case jute.OpSetACL:
 		var q jute.SetACLRequest
+		d.Reset(r.body)
 		q.Decode(d)
 		return m.setACL(r, &q)
 	}
-	o := jute.MultiOp{Op: r.op}
-	switch r.op {
+	if r.ops == nil && r.invalid == jute.OK {
+		d.Reset(r.body)
+		r.ops, r.invalid = decodeOps(nil, r.op, d)
+	}
+	switch {
+	case r.invalid != jute.OK:
+		return outcome{err: r.invalid, shaky: r.invalid == jute.ErrUnimplemented}
+	case r.op == jute.OpMulti:
+		r.stamp.multi = true
+		return m.multi(r)
+	}
+	return m.one(r, &r.ops[0], r.at(0))
+}
+
+// decodeOps appends the operations of a request's record to ops, one unless it
+// is a multi, or returns the code that the request ends with.
+func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiOp, jute.Code) {
+	o := jute.MultiOp{Op: kind}
+	switch kind {
+	case jute.OpMulti, jute.OpMultiRead:
+		list, err := jute.DecodeMulti(d)
+		if err != nil {
+			return ops, jute.ErrMarshallingError
+		}
+		if ops == nil {
+			return list, jute.OK
+		}
+		return append(ops, list...), jute.OK
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		var q jute.CreateTTLRequest
-		if q.CreateRequest.Decode(d); r.op == jute.OpCreateTTL {
+		if q.CreateRequest.Decode(d); kind == jute.OpCreateTTL {
 			q.TTL = d.Long()
 		}
 		o.Path, o.Data, o.ACL, o.Flags, o.TTL = q.Path, q.Data, q.ACL, q.Flags, q.TTL
@@ -68,35 +100,36 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	case jute.OpSetData:
 		o.Path, o.Data, o.Version = d.String(), d.Buffer(), d.Int()
 	default:
-		return outcome{err: jute.ErrUnimplemented, shaky: true}
+		return ops, jute.ErrUnimplemented
 	}
 	if d.Err() != nil {
-		return outcome{err: jute.ErrMarshallingError}
+		return ops, jute.ErrMarshallingError
 	}
-	return m.one(r, &o)
+	return append(ops, o), jute.OK
 }
 
-func (m *model) one(r *request, o *jute.MultiOp) outcome {
+func (m *model) one(r *request, o *jute.MultiOp, at *place) outcome {
 	switch o.Op {
 	case jute.OpDelete:
-		return m.remove(r, o.Path, o.Version, false)
+		return m.remove(r, o, at, false)
 	case jute.OpSetData:
-		return m.setData(r, o)
+		return m.setData(r, o, at)
 	case jute.OpCheck:
-		return m.check(r, o)
+		return m.check(r, o, at)
 	}
-	return m.create(r, o)
+	return m.create(r, o, at)
 }
 
 // multi applies all or nothing.
-func (m *model) multi(r *request, ops []jute.MultiOp) outcome {
+func (m *model) multi(r *request) outcome {
 	keep := len(m.trail)
+	ops := r.ops
 	all := outcome{parts: make([]outcome, 0, len(ops))}
 	failed := false
 	for i := range ops {
 		o := ops[i]
 		if !failed {
-			part := m.one(r, multiKind(&o))
+			part := m.one(r, multiKind(&o), r.at(i))
 			all.shaky = all.shaky || part.shaky
 			part.op = resultKind(o.Op)
 			if failed = part.err != jute.OK; failed {
@@ -133,7 +166,7 @@ func resultKind(op jute.Op) jute.Op {
 	return op
 }
 
-func (m *model) create(r *request, o *jute.MultiOp) outcome {
+func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 	if code := m.checkMode(o); code != jute.OK {
 		return outcome{err: code}
 	}
@@ -145,12 +178,20 @@ func (m *model) create(r *request, o *jute.MultiOp) outcome {
 	if code != jute.OK {
 		return outcome{err: code}
 	}
-	parent := m.node(parentPath(path))
+	var n, parent *node
+	if at != nil && !o.Flags.Sequential() {
+		if n = at.n; n != nil {
+			parent = n.parent
+		}
+	}
+	if parent == nil {
+		parent = m.node(parentPath(path))
+	}
 	up := parent.now()
 	if up == nil {
 		return outcome{err: jute.ErrNoNode, n: parent, shaky: parent.opaque}
 	}
-	if !permits(m.aclOf(parent, up), jute.PermCreate, r.ids) {
+	if !m.allows(parent, up, jute.PermCreate, r.ids) {
 		return outcome{err: jute.ErrNoAuth, n: parent, shaky: parent.opaque}
 	}
 	if o.Flags.Sequential() {
@@ -161,7 +202,11 @@ func (m *model) create(r *request, o *jute.MultiOp) outcome {
 	if jute.CheckPath(path) != nil {
 		return outcome{err: jute.ErrBadArguments}
 	}
-	n := m.node(path)
+	if o.Flags.Sequential() {
+		n = m.node(path)
+	} else if n == nil {
+		n = m.nodeAt(at, path)
+	}
 	shaky := n.opaque || parent.opaque && o.Flags.Sequential()
 	if n.now() != nil {
 		return outcome{err: jute.ErrNodeExists, n: n, shaky: shaky}
@@ -169,7 +214,7 @@ func (m *model) create(r *request, o *jute.MultiOp) outcome {
 	if up.life == ephemeral {
 		return outcome{err: jute.ErrNoChildrenForEphemerals, n: n, shaky: shaky}
 	}
-	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl})
+	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl, open: openTo(acl)})
 	switch {
 	case o.Op == jute.OpCreateContainer:
 		s.life = container
@@ -221,17 +266,18 @@ func undeletable(path string) bool {
 	return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" || path == "/zookeeper/config"
 }
 
-func (m *model) remove(r *request, path string, version int32, byServer bool) outcome {
+func (m *model) remove(r *request, o *jute.MultiOp, at *place, byServer bool) outcome {
+	path, version := o.Path, o.Version
 	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 || undeletable(path) {
 		return outcome{err: jute.ErrBadArguments}
 	}
-	n := m.node(path)
+	n := m.nodeAt(at, path)
 	up, s := n.parent.now(), n.now()
 	code := jute.OK
 	switch {
 	case up == nil:
 		code = jute.ErrNoNode
-	case !byServer && !permits(m.aclOf(n.parent, up), jute.PermDelete, r.ids):
+	case !byServer && !m.allows(n.parent, up, jute.PermDelete, r.ids):
 		code = jute.ErrNoAuth
 	case s == nil:
 		code = jute.ErrNoNode
@@ -269,23 +315,25 @@ func (m *model) endSession(session, zxid int64) {
 
 // find returns the node of a path that a write addresses, its state, and the
 // code that ends the write if it is invalid, absent or forbidden.
-func (m *model) find(r *request, path string, perm jute.Perm) (*node, *state, jute.Code) {
-	if jute.CheckPath(path) != nil {
+func (m *model) find(r *request, path string, at *place, perm jute.Perm) (*node, *state, jute.Code) {
+	if (at == nil || at.n == nil) && jute.CheckPath(path) != nil {
 		return nil, nil, jute.ErrBadArguments
 	}
-	n := m.node(path)
+	n := m.nodeAt(at, path)
 	s := n.now()
 	switch {
+	case s == nil && jute.CheckPath(path) != nil: // only reads have named it so far
+		return nil, nil, jute.ErrBadArguments
 	case s == nil:
 		return n, nil, jute.ErrNoNode
-	case !permits(m.aclOf(n, s), perm, r.ids):
+	case !m.allows(n, s, perm, r.ids):
 		return n, s, jute.ErrNoAuth
 	}
 	return n, s, jute.OK
 }
 
-func (m *model) setData(r *request, o *jute.MultiOp) outcome {
-	n, s, code := m.find(r, o.Path, jute.PermWrite)
+func (m *model) setData(r *request, o *jute.MultiOp, at *place) outcome {
+	n, s, code := m.find(r, o.Path, at, jute.PermWrite)
 	if code == jute.OK && o.Version != -1 && o.Version != s.version {
 		code = jute.ErrBadVersion
 	}
@@ -310,7 +358,7 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	if code != jute.OK {
 		return outcome{err: code}
 	}
-	n, s, code := m.find(r, q.Path, jute.PermAdmin)
+	n, s, code := m.find(r, q.Path, nil, jute.PermAdmin)
 	if code == jute.OK && q.Version != -1 && q.Version != s.aversion {
 		code = jute.ErrBadVersion
 	}
@@ -319,13 +367,13 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	}
 	next := m.newState(s)
 	next.aversion++
-	next.acl = acl
+	next.acl, next.open = acl, openTo(acl)
 	m.set(n, r.zxid, next, false)
 	return outcome{n: n, s: next, shaky: n.opaque}
 }
 
-func (m *model) check(r *request, o *jute.MultiOp) outcome {
-	n, s, code := m.find(r, o.Path, jute.PermRead)
+func (m *model) check(r *request, o *jute.MultiOp, at *place) outcome {
+	n, s, code := m.find(r, o.Path, at, jute.PermRead)
 	if code == jute.OK && o.Version != -1 && o.Version != s.version {
 		code = jute.ErrBadVersion
 	}

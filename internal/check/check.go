@@ -55,6 +55,7 @@ func (c *checker) giveUp() {
 // firstAcks prepares the measure of staleness: for each write in order, when
 // the first of it and all later ones was acknowledged.
 func (c *checker) firstAcks() {
+	c.acks = make([]ack, 0, c.rep.Acknowledged)
 	for i := range c.items {
 		if it := c.items[i]; it.key&1 == 0 && it.ref >= 0 {
 			c.acks = append(c.acks, ack{it.zxid(), c.h.Events[c.ops[it.ref].rep].Time})

@@ -47,6 +47,7 @@ func (d *patient) answered(session int64, xid int32) (reply int, ok bool) {
 var reads = []jute.Op{jute.OpGetData, jute.OpExists, jute.OpGetChildren2, jute.OpGetACL}
 
 var damages = []damage{
+	{"a read answered after its session expired", S2, "logs", nil, (*patient).ghost},
 	{"two replies swapped", X6, "calm", nil, func(d *patient) bool {
 		i := d.pick(func(i int, e *Event) bool {
 			j := d.next(i, isReply)

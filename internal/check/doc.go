@@ -15,7 +15,8 @@
 //  2. order.go sorts by zxid; sweep.go applies each write to a naive model
 //     (model.go, apply.go) and compares its result, and compares each read with
 //     the state it claims to show (read.go). It keeps every connection's watch
-//     tables (watch.go) and so learns what each connection should hear.
+//     tables (watch.go) and so learns what each connection should hear. A second
+//     goroutine decodes what the sweep needs, ahead of it (ahead.go).
 //  3. hear.go lays beside that what each connection heard.
 //
 // The model is a map from path to the list of the znode's states by zxid. It
@@ -68,7 +69,7 @@
 //	S1  An ephemeral is there from its creation to its session's end. (R S1)
 //	S2  Nothing of a session is answered or applied after its end; it is not
 //	    resumed, and a client that asks for it is refused, not given another.
-//	    (R S2, Z 1.3)
+//	    Reads at or after the zxid of an expiry show with logs only. (R S2, Z 1.3)
 //	S3  No session expires before its timeout has passed since its client sent
 //	    the last packet that was answered. (R S3)
 //	S4  No session is seen alive long after its timeout. (R S4; Options.ExpirySlack)

@@ -106,15 +106,12 @@ func (n *node) blind() bool {
 
 // recover takes a lost node up again, if a getData tells everything about it
 // that the model doesn't know.
-func (c *checker) recover(n *node, op jute.Op, rep *Event) {
-	if op != jute.OpGetData || rep.code() != jute.OK || c.supposing || n.parent.blind() {
+func (c *checker) recover(n *node, op jute.Op, w *shown) {
+	if op != jute.OpGetData || w.code != jute.OK || w.bad != nil || c.supposing || n.parent.blind() {
 		return
 	}
 	s := n.now()
-	c.dec.Reset(rep.Body)
-	var r jute.GetDataResponse
-	r.Decode(&c.dec)
-	g := &r.Stat
+	g := &w.stat
 	if s == nil || int(g.NumChildren) != len(n.children) || g.Aversion != s.aversion || (g.EphemeralOwner != 0) != (s.life == ephemeral) || g.EphemeralOwner != s.owner {
 		return
 	}
@@ -127,8 +124,8 @@ func (c *checker) recover(n *node, op jute.Op, rep *Event) {
 	next.czxid, next.mzxid, next.pzxid = g.Czxid, g.Mzxid, g.Pzxid
 	next.ctime, next.mtime = &stamp{ms: g.Ctime, known: true}, &stamp{ms: g.Mtime, known: true}
 	next.version, next.numChildren, next.creations = g.Version, g.NumChildren, (g.Cversion+g.NumChildren)/2
-	next.data = r.Data
-	c.m.set(n, rep.Zxid, &next, false)
+	next.data = w.data
+	c.m.set(n, w.zxid, &next, false)
 	n.opaque, n.lost = false, false
 }
 

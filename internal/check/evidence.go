@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -52,10 +53,8 @@ func (c *checker) collectEvidence() {
 		c.evidence = append(c.evidence, e)
 		c.reserved.add(e.zxid)
 	}
-	for i := range c.ops {
-		if o := &c.ops[i]; o.rep >= 0 {
-			c.statEvidence(o, add)
-		}
+	for _, i := range c.suspects() {
+		c.statEvidence(&c.ops[i], add)
 	}
 	if !c.opt.NotificationsUnnumbered {
 		for _, i := range c.notes {
@@ -82,8 +81,57 @@ func (c *checker) collectEvidence() {
 	})
 }
 
-// statEvidence looks at the Stat that ends a reply. Only the three zxids are
-// read unless one is unknown: most replies prove nothing.
+// suspects lists the requests whose replies mention a zxid that no acknowledged
+// write has, in their order. Few do, and all must be looked through: several
+// goroutines share that.
+func (c *checker) suspects() []int32 {
+	const shares = 4
+	var lists [shares][]int32
+	var fails [shares]any
+	var all sync.WaitGroup
+	for n := range shares {
+		all.Go(func() {
+			defer func() { fails[n] = recover() }()
+			taken := c.taken // has its own memory of the page used last
+			var d jute.Decoder
+			for i := n * len(c.ops) / shares; i < (n+1)*len(c.ops)/shares; i++ {
+				if o := &c.ops[i]; o.rep >= 0 && c.suspect(o, &taken, &d) {
+					lists[n] = append(lists[n], int32(i))
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, fail := range fails {
+		if fail != nil {
+			panic(fail)
+		}
+	}
+	return slices.Concat(lists[:]...)
+}
+
+// suspect says whether a reply mentions a zxid that isn't taken.
+func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder) bool {
+	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	if rep.code() != jute.OK {
+		return false
+	}
+	if op := req.op(); op != jute.OpMulti && op != jute.OpMultiRead {
+		g, ok := lastStat(op, rep.Body)
+		return ok && !taken.holds(&g)
+	}
+	d.Reset(rep.Body)
+	results, err := jute.DecodeMultiResponse(d)
+	return err == nil && slices.ContainsFunc(results, func(r jute.MultiResult) bool { return !taken.holds(&r.Stat) })
+}
+
+// holds says whether every zxid that g mentions is in the set.
+func (s *zxidSet) holds(g *jute.Stat) bool {
+	in := func(z int64) bool { return z <= 0 || s.has(z) }
+	return in(g.Czxid) && in(g.Mzxid) && in(g.Pzxid)
+}
+
+// statEvidence looks at the Stat that ends a reply.
 func (c *checker) statEvidence(o *op, add func(evidence)) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	if rep.code() != jute.OK {
@@ -94,7 +142,7 @@ func (c *checker) statEvidence(o *op, add func(evidence)) {
 		return
 	}
 	g, ok := lastStat(req.op(), rep.Body)
-	if !ok || c.known(&g) {
+	if !ok || c.taken.holds(&g) {
 		return
 	}
 	d := &c.dec
@@ -128,15 +176,10 @@ func (c *checker) multiEvidence(o *op, req, rep *Event, add func(evidence)) {
 		if r.Path != "" {
 			path = r.Path
 		}
-		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) && !c.known(&r.Stat) {
+		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) && !c.taken.holds(&r.Stat) {
 			c.split(path, evidence{event: o.rep, stat: r.Stat, data: r.Data, hasData: r.Op == jute.OpGetData}, add)
 		}
 	}
-}
-
-func (c *checker) known(g *jute.Stat) bool {
-	known := func(z int64) bool { return z <= 0 || c.taken.has(z) }
-	return known(g.Czxid) && known(g.Mzxid) && known(g.Pzxid)
 }
 
 // split makes one piece of evidence of each unknown zxid in a Stat.
@@ -220,12 +263,38 @@ func (c *checker) proveBy(zxid int64, proofs []evidence, list []*maybe) bool {
 		return true
 	}
 	if best == nil {
-		return false
+		return c.proveTogether(zxid, proofs, list)
 	}
 	c.put(best, zxid, true)
 	c.placing[len(c.placing)-1].loose = fits != 1
 	c.commit(firstSeen(proofs))
 	return true
+}
+
+// proveTogether finds a maybe that happened at zxid and makes sense only after
+// others that nothing dates, such as two containers reaped one after the other
+// before anybody looked.
+func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*maybe) bool {
+	tries := explainTries
+	for _, b := range list {
+		c.placing = c.placing[:0]
+		if !c.search(zxid-1, list, explainDepth-1, &tries, func() bool {
+			keep, placed := len(c.m.trail), len(c.placing)
+			if !b.placed && c.put(b, zxid, true) && c.proven(proofs) && c.lookahead(c.pos) >= 0 {
+				return true
+			}
+			c.take(keep, placed)
+			return false
+		}) {
+			continue
+		}
+		for i := range c.placing {
+			c.placing[i].loose = true
+		}
+		c.commit(firstSeen(proofs))
+		return true
+	}
+	return false
 }
 
 // firstSeen returns the earliest event among proofs.

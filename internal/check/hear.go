@@ -1,8 +1,10 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -11,18 +13,36 @@ import (
 // are still told apart from events made up.
 const hearWindow = 256
 
+// hearShares is among how many goroutines the connections are shared out.
+const hearShares = 2
+
 // hear lays what each connection heard beside what it should have heard, in the
 // order of the wire.
 func (c *checker) hear() {
-	for _, i := range c.notes {
-		e := &c.h.Events[i]
-		k := c.conns[e.Conn]
-		c.now = e.Time
-		if e.Kind == KindNotification {
-			c.heard(k, e, i)
-		} else {
-			k.passReply(e, i)
+	var ears [hearShares]checker
+	var fails [hearShares]any
+	var all sync.WaitGroup
+	for n := range ears {
+		ear := &ears[n]
+		*ear = *c // which it only reads, but for what is a connection's own
+		ear.rep = &Report{}
+		all.Go(func() {
+			defer func() { fails[n] = recover() }()
+			ear.listen(n)
+		})
+	}
+	all.Wait()
+	var found []Violation
+	for n := range ears {
+		if fails[n] != nil {
+			panic(fails[n])
 		}
+		found = append(found, ears[n].rep.Violations...)
+		c.rep.Dropped += ears[n].rep.Dropped
+	}
+	slices.SortStableFunc(found, func(a, b Violation) int { return cmp.Compare(a.Events[0], b.Events[0]) })
+	for _, v := range found {
+		c.violate(v.Rule, v.Reason, v.Events...)
 	}
 	var newest int64
 	for _, s := range c.order {
@@ -31,6 +51,23 @@ func (c *checker) hear() {
 	for _, k := range c.conns {
 		if k != nil {
 			c.unheard(k, newest)
+		}
+	}
+}
+
+// listen does one share of hear.
+func (c *checker) listen(share int) {
+	for _, i := range c.notes {
+		e := &c.h.Events[i]
+		if int(e.Conn)%hearShares != share {
+			continue
+		}
+		k := c.conns[e.Conn]
+		c.now = e.Time
+		if e.Kind == KindNotification {
+			c.heard(k, e, i)
+		} else {
+			k.passReply(e, i)
 		}
 	}
 }
@@ -68,7 +105,7 @@ func (c *checker) heard(k *conn, e *Event, i int32) {
 	var w jute.WatcherEvent
 	c.dec.Reset(e.Body)
 	w.Decode(&c.dec)
-	n := c.m.node(w.Path)
+	n := c.m.named(w.Path)
 	if n.opaque && !n.lost {
 		return
 	}
@@ -116,13 +153,13 @@ func (c *checker) heard(k *conn, e *Event, i int32) {
 
 func (c *checker) matched(k *conn, x *expectation, e *Event, i int32, skipped int64) {
 	x.matched = true
-	what := fmt.Sprintf("%s of %s at zxid %#x", eventName(x.typ), x.n.path, x.zxid)
+	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", eventName(x.typ), x.n.path, x.zxid) }
 	switch {
 	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxHeard):
 	case x.overdue != 0 && e.Zxid <= 0: // a numbered one is out of order by X4 already
-		c.violate(X4, what+" was told after a reply that shows it", int(i), int(x.overdue))
+		c.violate(X4, what()+" was told after a reply that shows it", int(i), int(x.overdue))
 	case skipped > 0 && x.zxid > skipped && e.Zxid <= 0 && !x.loose && x.due == 0 && !c.excuse(k, x.n, e.Zxid):
-		c.violate(W2, what+" was told before an earlier event", int(i))
+		c.violate(W2, what()+" was told before an earlier event", int(i))
 	}
 	for k.nextExpected < len(k.expected) && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied) {
 		k.nextExpected++

@@ -38,7 +38,7 @@ func Parse(b []byte) (*History, error) {
 	}
 	h := &History{WallStart: int64(binary.BigEndian.Uint64(b[len(magic)+1:]))}
 	p := parser{b: b, off: headerSize}
-	h.Events = make([]Event, 0, len(b)/48) // a request and its reply take about 100 bytes
+	h.Events = make([]Event, 0, len(b)/44) // a request and its reply take 90 bytes or more
 	for p.off < len(b) {
 		start := p.off
 		p.record(h)

@@ -179,21 +179,34 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
+// BenchmarkCheck checks calm histories: of reads mostly, and of as many writes,
+// the latter also with a server's log.
 func BenchmarkCheck(b *testing.B) {
-	for _, mostlyReads := range []bool{true, false} {
-		name := map[bool]string{true: "nine in ten reads", false: "half writes"}[mostlyReads]
-		b.Run(name, func(b *testing.B) {
+	for _, kind := range []struct {
+		name              string
+		mostlyReads, logs bool
+	}{
+		{name: "nine in ten reads", mostlyReads: true},
+		{name: "half writes"},
+		{name: "half writes and a log", logs: true},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
 			e := newEnsemble(1, 16)
-			e.crashes, e.mostlyReads = false, mostlyReads
+			e.crashes, e.mostlyReads = false, kind.mostlyReads
 			for _, c := range e.clients {
 				c.mix.Wide = 20
 			}
-			h, err := Parse(written(b, e.run(200_000)))
+			h := e.run(200_000)
+			if kind.logs {
+				h.Servers = []ServerLog{{Server: 1, Entries: e.log}}
+			}
+			h, err := Parse(written(b, h))
 			if err != nil {
 				b.Fatal(err)
 			}
 			e = nil // its znodes are as many as the checker's own
 			requests := 0
+			b.ReportAllocs()
 			for b.Loop() {
 				r := Check(h, Options{ExtendedTypes: true})
 				if !r.OK() {

@@ -42,6 +42,12 @@ type state struct {
 	life                lifetime
 	data                []byte
 	acl                 []jute.ACL
+	open                jute.Perm // what acl grants to everybody, for speed
+}
+
+// permits is permits of s's ACL.
+func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
+	return s.open&perms != 0 || permits(s.acl, perms, ids)
 }
 
 // A version is the state a znode took at a zxid; a nil state is absence.
@@ -122,7 +128,7 @@ func newModel(opt *Options) *model {
 	for _, p := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		n := m.node(p)
 		acl := jute.WorldACL(jute.PermAll)
-		n.versions = []version{{state: &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl}}}
+		n.versions = []version{{state: &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl, open: openTo(acl)}}}
 		if n.parent != nil {
 			m.link(n)
 			up := *n.parent.now()
@@ -143,6 +149,19 @@ func (m *model) node(path string) *node {
 	if p := parentPath(path); p != "" && path != "/" {
 		n.parent = m.node(p)
 		n.parent.kids = append(n.parent.kids, n)
+	}
+	return n
+}
+
+// named is node for those who must not change the model: what it doesn't hold
+// is a node of its own each time.
+func (m *model) named(path string) *node {
+	if n := m.nodes[path]; n != nil {
+		return n
+	}
+	n := &node{path: path, opaque: m.opt.opaque(path)}
+	if p := parentPath(path); p != "" && path != "/" {
+		n.parent = m.named(p)
 	}
 	return n
 }
@@ -234,6 +253,14 @@ func (m *model) undo(keep int) {
 	m.events = m.events[:0]
 }
 
+// allows says whether the ACL of n, in its state s, grants any of perms.
+func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
+	if len(m.lag) == 0 {
+		return s.permits(perms, ids)
+	}
+	return permits(m.aclOf(n, s), perms, ids)
+}
+
 // aclOf returns the ACL by which a write to n is judged.
 func (m *model) aclOf(n *node, s *state) []jute.ACL {
 	back := m.lag[n]
@@ -253,6 +280,19 @@ func (s *state) stat() jute.Stat {
 		Version: s.version, Cversion: 2*s.creations - s.numChildren, Aversion: s.aversion,
 		EphemeralOwner: s.owner, DataLength: int32(len(s.data)), NumChildren: s.numChildren, Pzxid: s.pzxid,
 	}
+}
+
+// reapable counts what exists below n and the servers may remove at any time:
+// containers and TTL znodes without children but such.
+func reapable(n *node) (total int32) {
+	for _, child := range n.children {
+		below := reapable(child)
+		total += below
+		if life := child.now().life; (life == container || life == withTTL) && below == descendants(child) {
+			total++
+		}
+	}
+	return total
 }
 
 // descendants counts what exists below n.

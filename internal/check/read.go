@@ -30,25 +30,22 @@ func (m *mismatch) String() string {
 
 // read compares a read's reply with the model's present state.
 func (c *checker) read(o *op) mismatch {
-	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	w := c.readingOf(o)
 	c.reading = o.req
 	ids := o.conn.ids[:o.ids]
-	d := &c.dec
-	d.Reset(req.Body)
-	switch req.op() {
+	switch w.req.op() {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
-		n := c.m.node(d.String())
-		return c.readNode(req.op(), n, ids, rep)
+		return c.readNode(w.req.op(), c.m.nodeAt(w.at, ""), ids, &w.shown)
 	case jute.OpGetEphemerals:
-		prefix := d.String()
-		return c.readEphemerals(o.conn, prefix, rep)
+		c.dec.Reset(w.req.Body)
+		prefix := c.dec.String()
+		return c.readEphemerals(o.conn, prefix, w.rep)
 	case jute.OpMultiRead:
-		return c.readMulti(req, rep, ids)
+		return c.readMulti(w, ids)
 	case jute.OpSync:
-		path := d.String()
-		d.Reset(rep.Body)
-		if got := d.String(); rep.code() == jute.OK && got != path {
-			return mismatch{rule: X1, what: "the path of a sync", got: got, want: path}
+		c.dec.Reset(w.req.Body)
+		if path := c.dec.String(); w.code == jute.OK && w.path != path {
+			return mismatch{rule: X1, what: "the path of a sync", got: w.path, want: path}
 		}
 	}
 	return mismatch{}
@@ -72,65 +69,63 @@ func (c *checker) readCode(op jute.Op, n *node, ids []jute.ID) jute.Code {
 	switch {
 	case s == nil:
 		return jute.ErrNoNode
-	case perms != 0 && !permits(s.acl, perms, ids):
+	case perms != 0 && !s.permits(perms, ids):
 		return jute.ErrNoAuth
 	}
 	return jute.OK
 }
 
-func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, rep *Event) mismatch {
+func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatch {
 	if n.opaque {
 		if n.lost {
-			c.recover(n, op, rep)
+			c.recover(n, op, w)
 		}
 		return mismatch{}
 	}
-	if want := c.readCode(op, n, ids); want != rep.code() {
-		return mismatch{c.blame(n, rep, op), "the code of a " + op.String(), n, rep.code(), want}
+	if want := c.readCode(op, n, ids); want != w.code {
+		return mismatch{c.blame(n, w, op), "the code of a " + op.String(), n, w.code, want}
 	}
-	if rep.code() != jute.OK {
+	if w.code != jute.OK {
 		return mismatch{}
+	}
+	if w.bad != nil {
+		return mismatch{X1, "the reply to a " + op.String(), n, w.bad, "a whole record"}
 	}
 	s := n.now()
 	if s.life == ephemeral {
 		n.seenAlive = max(n.seenAlive, c.reading)
 	}
-	d := &c.dec
-	d.Reset(rep.Body)
 	var bad mismatch
 	switch op {
 	case jute.OpGetData:
-		if data := d.Buffer(); !bytes.Equal(data, s.data) || (data == nil) != (s.data == nil) {
-			return mismatch{c.blame(n, rep, op), "the data", n, short(data), short(s.data)}
+		if !bytes.Equal(w.data, s.data) || (w.data == nil) != (s.data == nil) {
+			return mismatch{c.blame(n, w, op), "the data", n, short(w.data), short(s.data)}
 		}
 	case jute.OpGetACL:
-		bad = c.readACL(n, s, ids, d)
+		bad = c.readACL(n, s, ids, w.acl)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		if bad = c.children(n, d); bad.found() {
+		if bad = c.children(n, w.kids); bad.found() {
 			return bad
 		}
 	case jute.OpGetAllChildrenNumber:
-		if got, want := d.Int(), descendants(n); got != want {
-			return mismatch{X1, "the number of all children", n, got, want}
+		if want := descendants(n); w.count != want {
+			return mismatch{X1, "the number of all children", n, w.count, want}
 		}
 		return bad
 	}
 	if op != jute.OpGetChildren && !bad.found() {
-		bad = c.stat(n, s, d)
-	}
-	if d.Err() != nil {
-		return mismatch{X1, "the reply to a " + op.String(), n, d.Err(), "a whole record"}
+		bad = c.statEqual(n, s, &w.stat)
 	}
 	if bad.found() {
-		bad.rule = c.blame(n, rep, op)
+		bad.rule = c.blame(n, w, op)
 	} else if op != jute.OpGetChildren && !c.supposing {
-		n.verified = max(n.verified, rep.Zxid)
+		n.verified = max(n.verified, w.zxid)
 	}
 	return bad
 }
 
-func (c *checker) readACL(n *node, s *state, ids []jute.ID, d *jute.Decoder) mismatch {
-	got, want := jute.DecodeACLs(d), maskACL(s.acl, ids)
+func (c *checker) readACL(n *node, s *state, ids []jute.ID, got []jute.ACL) mismatch {
+	want := maskACL(s.acl, ids)
 	same := len(got) == len(want)
 	for i := 0; same && i < len(got); i++ {
 		same = got[i] == want[i]
@@ -141,13 +136,7 @@ func (c *checker) readACL(n *node, s *state, ids []jute.ID, d *jute.Decoder) mis
 	return mismatch{}
 }
 
-// stat reads a Stat and compares it; times not known yet are learnt.
-func (c *checker) stat(n *node, s *state, d *jute.Decoder) mismatch {
-	var g jute.Stat
-	g.Decode(d)
-	return c.statEqual(n, s, &g)
-}
-
+// statEqual compares a Stat; times not known yet are learnt.
 func (c *checker) statEqual(n *node, s *state, g *jute.Stat) mismatch {
 	if n.path == "/" && c.opt.Under != "" {
 		return mismatch{}
@@ -198,29 +187,22 @@ func statField(g, w *jute.Stat) (string, int64, int64) {
 }
 
 // children compares a list of names with the model's set.
-func (c *checker) children(n *node, d *jute.Decoder) mismatch {
+func (c *checker) children(n *node, names []*place) mismatch {
 	c.m.mark++
-	count := d.Count(4)
-	var path [256]byte
-	for range max(count, 0) {
-		name := d.String()
-		full := append(path[:0], n.path...)
-		if n.path != "/" {
-			full = append(full, '/')
-		}
-		full = append(full, name...)
-		child := c.m.nodes[string(full)]
+	count := len(names)
+	for _, at := range names {
+		child := c.m.known(at)
 		switch {
 		case child != nil && child.opaque:
 			child.mark = c.m.mark
 			continue
 		case child == nil || child.now() == nil:
 			if child != nil && child.endedAlready() {
-				return mismatch{X8, "a child", n, name, "gone with its session"}
+				return mismatch{X8, "a child", n, baseName(at.path), "gone with its session"}
 			}
-			return mismatch{X1, "a child", n, name, "no child"}
+			return mismatch{X1, "a child", n, baseName(at.path), "no child"}
 		case child.mark == c.m.mark:
-			return mismatch{X1, "a child", n, name + " twice", "there once"}
+			return mismatch{X1, "a child", n, baseName(at.path) + " twice", "there once"}
 		}
 		child.mark = c.m.mark
 	}
@@ -234,6 +216,8 @@ func (c *checker) children(n *node, d *jute.Decoder) mismatch {
 	}
 	return mismatch{X1, "the child list", n, fmt.Sprintf("%d names", count), fmt.Sprintf("%d names", len(n.children))}
 }
+
+func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 func (n *node) endedAlready() bool {
 	last := len(n.versions) - 1
@@ -270,28 +254,20 @@ func (c *checker) readEphemerals(k *conn, prefix string, rep *Event) mismatch {
 	return mismatch{}
 }
 
-func (c *checker) readMulti(req, rep *Event, ids []jute.ID) mismatch {
-	ops, err := jute.DecodeMulti(&c.dec)
-	if err != nil || rep.code() != jute.OK {
+func (c *checker) readMulti(w *reading, ids []jute.ID) mismatch {
+	if w.invalid != jute.OK || w.code != jute.OK {
 		return mismatch{}
 	}
-	c.dec.Reset(rep.Body)
-	results, err := jute.DecodeMultiResponse(&c.dec)
-	if err != nil || len(results) != len(ops) {
-		return mismatch{X1, "the number of results", nil, len(results), len(ops)}
+	if w.bad != nil || len(w.results) != len(w.ops) {
+		return mismatch{X1, "the number of results", nil, len(w.results), len(w.ops)}
 	}
-	for i := range ops {
-		n := c.m.node(ops[i].Path)
-		r := &results[i]
-		part := Event{Zxid: rep.Zxid, Num: int32(r.Err)}
-		switch {
-		case r.Err != jute.OK:
-		case ops[i].Op == jute.OpGetData:
-			part.Body = r.Stat.Append(jute.AppendBuffer(nil, r.Data))
-		default:
-			part.Body = jute.AppendStrings(nil, r.Children)
-		}
-		if bad := c.readNode(ops[i].Op, n, ids, &part); bad.found() {
+	kids := w.kids
+	for i := range w.ops {
+		n := c.m.nodeAt(w.ats[i], "")
+		r := &w.results[i]
+		part := shown{zxid: w.zxid, code: r.Err, data: r.Data, kids: kids[:len(r.Children)], stat: r.Stat}
+		kids = kids[len(r.Children):]
+		if bad := c.readNode(w.ops[i].Op, n, ids, &part); bad.found() {
 			return bad
 		}
 	}
@@ -301,35 +277,38 @@ func (c *checker) readMulti(req, rep *Event, ids []jute.ID) mismatch {
 // blame names the rule that a wrong read of n breaks. What looks like the state
 // before a session's end, or before a multi that others have seen, breaks a
 // more telling rule than X1.
-func (c *checker) blame(n *node, rep *Event, op jute.Op) Rule {
+func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
 	last := len(n.versions) - 1
 	if last < 0 {
 		return X1
 	}
 	v := &n.versions[last]
-	if rep.code() == jute.ErrNoNode && v.state != nil && v.life == ephemeral {
+	if w.code == jute.ErrNoNode && v.state != nil && v.life == ephemeral {
 		return S1
 	}
-	if v.state == nil && v.ended && rep.code() == jute.OK {
+	if v.state == nil && v.ended && w.code == jute.OK {
 		return X8
 	}
-	if v.state != nil && v.mtime.multi && v.mtime.seen && n.showsBefore(v.mzxid, rep, op) {
+	if v.state != nil && v.mtime.multi && v.mtime.seen && n.showsBefore(v.mzxid, w, op) {
 		return Multi
 	}
 	return X1
 }
 
 // showsBefore says whether a reply shows n as it was before the change at mzxid.
-func (n *node) showsBefore(mzxid int64, rep *Event, op jute.Op) bool {
+func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
 	i := len(n.versions) - 1
 	for i >= 0 && n.versions[i].state != nil && n.versions[i].mzxid == mzxid {
 		i--
 	}
-	if i < 0 || n.versions[i].state == nil || rep.code() != jute.OK {
-		return rep.code() == jute.ErrNoNode
+	if i < 0 || n.versions[i].state == nil || w.code != jute.OK {
+		return w.code == jute.ErrNoNode
 	}
-	g, ok := lastStat(op, rep.Body)
-	return ok && g.Mzxid == n.versions[i].mzxid && g.Czxid == n.versions[i].czxid
+	switch op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren2:
+		return w.bad == nil && w.stat.Mzxid == n.versions[i].mzxid && w.stat.Czxid == n.versions[i].czxid
+	}
+	return false
 }
 
 // lastStat reads the Stat that ends most replies.

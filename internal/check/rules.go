@@ -64,6 +64,7 @@ type Report struct {
 
 	Events, Requests, Answered int
 	Writes, Reads              int // answered and checked against the model
+	Acknowledged               int // writes answered with a place in the order, whatever their code
 	Notifications              int
 	Sessions, Conns            int
 	Placed                     int // unanswered writes and session ends shown to have happened

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -10,9 +12,41 @@ import (
 // order of changes, the others must agree with it, and each request of a client
 // is in it or isn't.
 
-type requestKey struct {
-	session int64
-	xid     int32
+// sent is a write that a session's client sent.
+type sent struct{ xid, op int32 }
+
+// find returns the index of the op that carries xid, -1 if none does. Clients
+// count xids up, and logs hold a session's writes in their order, so it is most
+// often the one after the one found last.
+func (s *session) find(xid int32) int32 {
+	if n := s.found + 1; n < len(s.sent) && s.sent[n].xid == xid {
+		s.found = n
+		return s.sent[n].op
+	}
+	n, ok := slices.BinarySearchFunc(s.sent, xid, func(w sent, xid int32) int { return cmp.Compare(w.xid, xid) })
+	if !ok {
+		return -1
+	}
+	s.found = n
+	return s.sent[n].op
+}
+
+// listSent prepares find.
+func (c *checker) listSent() {
+	for i := range c.ops {
+		o := &c.ops[i]
+		if req := &c.h.Events[o.req]; o.conn.session != nil && isWrite(req.op()) {
+			s := o.conn.session
+			s.sent = append(s.sent, sent{req.Xid, int32(i)})
+		}
+	}
+	for _, s := range c.order {
+		s.found = -1
+		byXid := func(a, b sent) int { return cmp.Compare(a.xid, b.xid) }
+		if !slices.IsSortedFunc(s.sent, byXid) {
+			slices.SortStableFunc(s.sent, byXid)
+		}
+	}
 }
 
 // agree checks the logs against each other and against the clients, and adds
@@ -30,14 +64,12 @@ func (c *checker) agree(items []item) []item {
 		}
 	}
 	c.log = longest.Entries
-	c.byRequest = make(map[requestKey]int32, len(c.ops))
-	for i := range c.ops {
-		o := &c.ops[i]
-		if req := &c.h.Events[o.req]; o.conn.session != nil && isWrite(req.op()) {
-			c.byRequest[requestKey{o.conn.session.id, req.Xid}] = int32(i)
-		}
+	c.listSent()
+	c.authors = make([]int32, len(c.log))
+	c.entryOf = make([]int32, len(c.ops))
+	for i := range c.entryOf {
+		c.entryOf[i] = -1
 	}
-	c.entryOf = make(map[int32]int32, len(c.log))
 	var last int64
 	for i := range c.log {
 		e := &c.log[i]
@@ -98,23 +130,22 @@ func (c *checker) compareLogs(a, b *ServerLog) {
 
 // attribute finds the author of an entry.
 func (c *checker) attribute(e *Entry, i int32) {
-	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || c.sessions[e.Session] == nil {
+	c.authors[i] = -1
+	s := c.sessions[e.Session]
+	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || s == nil {
 		return // the servers' own, or a session whose client kept no journal
 	}
-	o, ok := c.byRequest[requestKey{e.Session, e.Xid}]
-	if !ok {
+	o := s.find(e.Xid)
+	c.authors[i] = o
+	if o < 0 {
 		c.violate(Origin, fmt.Sprintf("the log has a %s of session %#x with xid %d at zxid %#x, which its client never sent", e.Op, e.Session, e.Xid, e.Zxid))
 		return
 	}
-	if first, again := c.entryOf[o]; again {
+	if first := c.entryOf[o]; first >= 0 {
 		c.violate(Twice, fmt.Sprintf("the %s of session %#x with xid %d is in the log at zxid %#x and again at %#x", e.Op, e.Session, e.Xid, c.log[first].Zxid, e.Zxid), int(c.ops[o].req))
 		return
 	}
 	c.entryOf[o] = i
-	req := &c.h.Events[c.ops[o].req]
-	if req.op() != e.Op || string(req.Body) != string(e.Body) {
-		c.violate(Origin, fmt.Sprintf("the log's %s at zxid %#x is not what its client sent", e.Op, e.Zxid), int(c.ops[o].req))
-	}
 }
 
 // unlogged checks that each acknowledged write is in the log, under its zxid.
@@ -128,9 +159,9 @@ func (c *checker) unlogged() {
 		if !isWrite(req.op()) || unordered(rep.code()) || rep.Zxid <= 0 {
 			continue
 		}
-		at, ok := c.entryOf[int32(i)]
+		at := c.entryOf[i]
 		switch {
-		case !ok:
+		case at < 0:
 			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", req.op(), rep.Zxid), int(o.rep), int(o.req))
 		case c.log[at].Zxid != rep.Zxid:
 			c.violate(X2, fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", req.op(), rep.Zxid, c.log[at].Zxid), int(o.rep), int(o.req))
@@ -151,16 +182,16 @@ func (c *checker) holes() {
 		if !isWrite(req.op()) || o.conn.session == nil || o.rep >= 0 && unordered(c.h.Events[o.rep].code()) {
 			continue
 		}
-		at, ok := c.entryOf[int32(i)]
+		at := c.entryOf[i]
 		switch gap := missing[o.conn.id]; {
-		case !ok && gap == nil:
+		case at < 0 && gap == nil:
 			missing[o.conn.id] = &lost{op: int32(i)}
-		case ok && gap != nil:
+		case at >= 0 && gap != nil:
 			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", req.op(), req.Xid), int(o.req), int(c.ops[gap.op].req))
-		case ok && c.log[at].Zxid < newest[o.conn.id]:
+		case at >= 0 && c.log[at].Zxid < newest[o.conn.id]:
 			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", req.op(), req.Xid, c.log[at].Zxid), int(o.req))
 		}
-		if ok {
+		if at >= 0 {
 			newest[o.conn.id] = max(newest[o.conn.id], c.log[at].Zxid)
 		}
 	}
@@ -191,25 +222,27 @@ func (c *checker) moves() {
 
 // entry applies an entry of the log and compares its outcome with the server's
 // and, if it was answered, with the reply.
-func (c *checker) entry(e *Entry) {
+func (c *checker) entry(e *Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body}
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body, ops: w.ops, ats: w.ats, invalid: w.invalid}
 	s := c.sessions[e.Session]
 	if s != nil && s.endZxid != 0 && e.Zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid, s.endZxid))
 	}
-	var o *op
-	if i, ok := c.byRequest[requestKey{e.Session, e.Xid}]; ok && e.Cnx != 0 && e.Op != jute.OpCreateSession {
-		o = &c.ops[i]
+	o := w.o
+	if o != nil {
 		r.ids = o.conn.ids[:o.ids]
+	}
+	if w.forged {
+		c.violate(Origin, fmt.Sprintf("the log's %s at zxid %#x is not what its client sent", e.Op, e.Zxid), int(o.req))
 	}
 	out := c.m.apply(&r, &c.dec)
 	c.rep.Writes++
 	switch {
 	case out.shaky:
-	case o != nil && o.rep >= 0 && c.h.Events[o.rep].Zxid == e.Zxid:
-		if bad := c.result(o, &out); bad.found() {
+	case w.rep != nil: // it was answered at this zxid
+		if bad := c.result(w, &out); bad.found() {
 			c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
 		}
 	case (o != nil || e.Session == 0) && e.Err != out.err:

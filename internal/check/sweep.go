@@ -11,8 +11,8 @@ import (
 // the model and compares its result, and compares each read with the state it
 // claims to show.
 func (c *checker) sweep(items []item) {
-	for i := range items {
-		c.pos = i
+	c.eachReading(items, func(i int, w *reading) {
+		c.pos, c.present = i, w
 		it := items[i]
 		c.evidenceUpTo(it.zxid())
 		if len(c.deferred) > 0 {
@@ -21,13 +21,13 @@ func (c *checker) sweep(items []item) {
 		c.m.trail = c.m.trail[:0]
 		switch {
 		case it.ref < 0:
-			c.entry(&c.log[^it.ref])
+			c.entry(&c.log[^it.ref], w)
 		case it.key&1 == 0:
-			c.write(&c.ops[it.ref], it.zxid())
+			c.write(w, it.zxid())
 		default:
-			c.answer(&c.ops[it.ref])
+			c.answer(w)
 		}
-	}
+	})
 	c.pos = len(items)
 	c.evidenceUpTo(1<<63 - 1)
 	c.retryDeferred(1<<63 - 1)
@@ -46,18 +46,18 @@ func (c *checker) stamp(zxid int64) *stamp {
 }
 
 // write applies an acknowledged write and compares its reply.
-func (c *checker) write(o *op, zxid int64) {
+func (c *checker) write(w *reading, zxid int64) {
 	c.rep.Writes++
-	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+	o, req, rep := w.o, w.req, w.rep
 	s := o.conn.session
 	if s.endZxid != 0 && zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body, ops: w.ops, ats: w.ats, invalid: w.invalid}
 	var out outcome
 	attempt := func() mismatch {
 		out = c.m.apply(&r, &c.dec)
-		return c.result(o, &out)
+		return c.result(w, &out)
 	}
 	bad := attempt()
 	if out.shaky && rep.code() == jute.OK && out.err == jute.OK && c.renamed(o, &r, &out) {
@@ -184,38 +184,36 @@ func (c *checker) touched(req *Event, out *outcome) []*node {
 }
 
 // result compares a write's reply with what the model made of it.
-func (c *checker) result(o *op, out *outcome) mismatch {
-	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+func (c *checker) result(w *reading, out *outcome) mismatch {
+	req, rep := w.req, w.rep
 	if rep.code() != out.err {
 		return mismatch{Result, "the code of a " + req.op().String(), out.n, rep.code(), out.err}
 	}
 	if rep.code() != jute.OK || out.shaky {
 		return mismatch{}
 	}
-	d := &c.dec
-	d.Reset(rep.Body)
 	switch req.op() {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		if path := d.String(); path != out.n.path {
-			return wrongName(out.n, path)
+		if w.path != out.n.path {
+			return wrongName(out.n, w.path)
 		}
 		if req.op() == jute.OpCreate {
 			return mismatch{}
 		}
-		return c.resultStat(out, d)
+		return c.resultStat(w, out)
 	case jute.OpSetData, jute.OpSetACL:
-		return c.resultStat(out, d)
+		return c.resultStat(w, out)
 	case jute.OpMulti:
-		return c.resultMulti(out, d)
+		return c.resultMulti(w, out)
 	}
 	return mismatch{}
 }
 
-func (c *checker) resultStat(out *outcome, d *jute.Decoder) mismatch {
-	bad := c.stat(out.n, out.s, d)
-	if d.Err() != nil {
-		return mismatch{Result, "the reply", out.n, d.Err(), "a whole record"}
+func (c *checker) resultStat(w *reading, out *outcome) mismatch {
+	if w.bad != nil {
+		return mismatch{Result, "the reply", out.n, w.bad, "a whole record"}
 	}
+	bad := c.statEqual(out.n, out.s, &w.stat)
 	if bad.found() {
 		bad.rule = Result
 		if bad.what == "mzxid" || bad.what == "czxid" {
@@ -235,9 +233,9 @@ func wrongName(n *node, got string) mismatch {
 	return mismatch{rule, "the created path", n, got, n.path}
 }
 
-func (c *checker) resultMulti(out *outcome, d *jute.Decoder) mismatch {
-	results, err := jute.DecodeMultiResponse(d)
-	if err != nil || len(results) != len(out.parts) {
+func (c *checker) resultMulti(w *reading, out *outcome) mismatch {
+	results := w.results
+	if w.bad != nil || len(results) != len(out.parts) {
 		return mismatch{Multi, "the number of results of a multi", nil, len(results), len(out.parts)}
 	}
 	for i := range results {
@@ -269,8 +267,11 @@ func (c *checker) resultMulti(out *outcome, d *jute.Decoder) mismatch {
 }
 
 // answer compares a read and arms the watch it left.
-func (c *checker) answer(o *op) {
-	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
+func (c *checker) answer(w *reading) {
+	o, req, rep := w.o, w.req, w.rep
+	if s := o.conn.session; c.exact && s.endZxid != 0 && rep.Zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
+		c.violate(S2, fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, req.op(), rep.Zxid), int(o.rep), int(o.req))
+	}
 	switch req.op() {
 	case jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpWhoAmI:
 		return
@@ -289,7 +290,13 @@ func (c *checker) answer(o *op) {
 	if bad := c.read(o); bad.found() {
 		c.explainRead(o, bad)
 	}
-	c.armRead(o.conn, req, rep)
+	c.armRead(w)
+}
+
+// heardEnd says whether an event came after the acknowledgement of a session's
+// end: the wire has been found wrong for it.
+func (c *checker) heardEnd(s *session, event int32) bool {
+	return s.endEvent >= 0 && s.endEvent < int(event) && c.h.Events[s.endEvent].Kind == KindReply
 }
 
 func (c *checker) addWatch(o *op) {
@@ -308,37 +315,18 @@ func (c *checker) addWatch(o *op) {
 }
 
 // armRead arms the watch a read asked for.
-func (c *checker) armRead(k *conn, req, rep *Event) {
-	table := tableData
-	switch req.op() {
-	case jute.OpGetData:
-	case jute.OpExists:
-		if rep.code() == jute.ErrNoNode {
-			break
-		}
-	case jute.OpGetChildren, jute.OpGetChildren2:
-		table = tableChild
+func (c *checker) armRead(w *reading) {
+	kind := w.req.op()
+	if !w.watch || w.code != jute.OK && !(kind == jute.OpExists && w.code == jute.ErrNoNode) {
+		return
+	}
+	n := c.m.nodeAt(w.at, "")
+	switch {
+	case n.opaque:
+	case kind == jute.OpGetChildren || kind == jute.OpGetChildren2:
+		arm(&n.child, w.o.conn, modeStandard)
 	default:
-		return
-	}
-	if rep.code() != jute.OK && !(req.op() == jute.OpExists && rep.code() == jute.ErrNoNode) {
-		return
-	}
-	last := len(req.Body) - 1
-	if last < 4 || req.Body[last] == 0 { // the record ends with the watch flag
-		return
-	}
-	var q jute.PathWatchRequest
-	c.dec.Reset(req.Body)
-	q.Decode(&c.dec)
-	n := c.m.node(q.Path)
-	if !q.Watch || n.opaque {
-		return
-	}
-	if table == tableChild {
-		arm(&n.child, k, modeStandard)
-	} else {
-		arm(&n.data, k, modeStandard)
+		arm(&n.data, w.o.conn, modeStandard)
 	}
 }
 
@@ -357,7 +345,7 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	if ok || len(c.maybes) > 0 && c.undecide(c.readNodes(o), rep.Zxid) {
 		return
 	}
-	if req.op() == jute.OpGetAllChildrenNumber && c.guessing(rep.Zxid) {
+	if req.op() == jute.OpGetAllChildrenNumber && (c.guessing(rep.Zxid) || c.fewer(o)) {
 		c.rep.Undecided++ // any guess anywhere below may be wrong
 		return
 	}
@@ -377,6 +365,18 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 		}
 	}
 	c.readViolation(o, bad)
+}
+
+// fewer says whether a count of descendants is too small by no more than what
+// the servers may have removed without anybody's knowing.
+func (c *checker) fewer(o *op) bool {
+	w := c.readingOf(o)
+	if c.exact || w.code != jute.OK || w.bad != nil {
+		return false
+	}
+	n := c.m.nodeAt(w.at, "")
+	want, gone := descendants(n), reapable(n)
+	return w.count < want && w.count >= want-gone
 }
 
 func (c *checker) readViolation(o *op, bad mismatch) {

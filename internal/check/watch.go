@@ -82,7 +82,7 @@ func modes(list []watcher, k *conn) uint8 {
 
 // fire tells the watch tables what the change at zxid did.
 func (c *checker) fire(zxid int64, loose bool) {
-	var told []*conn
+	told := c.told[:0]
 	for i := range c.m.events {
 		f := &c.m.events[i]
 		if f.table != tableChildAfterData {
@@ -104,6 +104,7 @@ func (c *checker) fire(zxid int64, loose bool) {
 			}
 		}
 	}
+	c.told = told
 }
 
 func (c *checker) fireTable(f *fired, list *[]watcher, told []*conn, zxid int64, loose bool) []*conn {

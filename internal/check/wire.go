@@ -61,6 +61,8 @@ type session struct {
 	endEvent  int
 	end       *maybe
 	closes    []*maybe
+	sent      []sent // its writes by xid, if there are logs
+	found     int    // index of the one found last
 }
 
 // checker holds everything one check knows.
@@ -79,14 +81,17 @@ type checker struct {
 
 	notes   []int32 // indexes of notifications and of replies on connections that get any
 	dumps   []int32
+	told    []*conn // room for those that one event was told to
 	samples []int64
 	acks    []ack
 	nextAck int
 
 	exact       bool
 	items       []item
-	pos         int   // in items
-	reading     int32 // the request being compared
+	pos         int      // in items
+	present     *reading // of the item the sweep is at
+	rereads     *reader  // decodes other items for it
+	reading     int32    // the request being compared
 	taken       zxidSet
 	reserved    zxidSet // by evidence
 	stamps      []*stamp
@@ -105,9 +110,9 @@ type checker struct {
 	proofs       map[evidenceKey]int // index in evidence
 	effort       int                 // steps of searching left
 
-	log       []Entry // the longest server log
-	byRequest map[requestKey]int32
-	entryOf   map[int32]int32 // entry by op
+	log     []Entry // the longest server log
+	authors []int32 // by entry of log: the op it came from, -1 if no journal tells
+	entryOf []int32 // by op: its entry in log, -1 if it is in none
 }
 
 func (c *checker) violate(rule Rule, reason string, events ...int) {
@@ -136,7 +141,17 @@ func (c *checker) conn(e *Event) *conn {
 }
 
 func (c *checker) wire() {
-	c.ops = make([]op, 0, len(c.h.Events)/2+1)
+	replies, notes := 0, 0
+	for i := range c.h.Events {
+		switch c.h.Events[i].Kind {
+		case KindReply:
+			replies++
+		case KindNotification:
+			notes++
+		}
+	}
+	c.ops = make([]op, 0, len(c.h.Events)-replies-notes)
+	c.notes = make([]int32, 0, replies+notes)
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
 		if e.Kind == KindDump {
@@ -327,6 +342,7 @@ func (c *checker) acknowledged(k *conn, o *op, e *Event, i int) {
 	case e.Zxid <= o.floor:
 		c.violate(RealTime, fmt.Sprintf("the write has zxid %#x, but zxid %#x had been seen before the write was sent", e.Zxid, o.floor), i, int(o.req))
 	}
+	c.rep.Acknowledged++
 	s.lastWrite = max(s.lastWrite, e.Zxid)
 	c.acked = max(c.acked, e.Zxid)
 	if k.firstWrite == 0 {

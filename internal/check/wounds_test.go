@@ -454,3 +454,32 @@ func (d *patient) replied(req *Event) bool {
 	}
 	return false
 }
+
+// ghost answers a sync of a session after the servers let it expire.
+func (d *patient) ghost() bool {
+	log := d.h.Servers[0].Entries
+	conns, xids := map[int64]int32{}, map[int32]int32{}
+	for i := range d.h.Events {
+		switch e := &d.h.Events[i]; e.Kind {
+		case KindConnected:
+			conns[e.Session] = e.Conn
+		case KindRequest:
+			xids[e.Conn] = max(xids[e.Conn], e.Xid)
+		}
+	}
+	i := d.entry(func(_ int, e *Entry) bool {
+		return e.Op == jute.OpCloseSession && e.Cnx == 0 && e.Applied && xids[conns[e.Session]] > 0
+	})
+	if i < 0 {
+		return false
+	}
+	var zxid int64
+	for j := range d.h.Servers {
+		zxid = max(zxid, lastZxid(&d.h.Servers[j]))
+	}
+	conn := conns[log[i].Session]
+	root := jute.AppendString(nil, "/")
+	d.insert(len(d.h.Events), Event{Kind: KindRequest, Conn: conn, Xid: xids[conn] + 1000, Num: int32(jute.OpSync), Body: root})
+	d.insert(len(d.h.Events), Event{Kind: KindReply, Conn: conn, Xid: xids[conn] + 1000, Zxid: zxid, Body: root})
+	return true
+}
