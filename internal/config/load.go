@@ -16,12 +16,19 @@ const fileMax = 1 << 20
 // Load reads the zoo.cfg at path, the files it points to (myid, dynamicConfigFile) and the properties of defs: each
 // name=value as after -D, with or without the -D. zoo.cfg wins over defs, as in Apache. It only reads; it blocks for the
 // file system alone. The error joins every *Error found.
-func Load(path string, defs []string) (*Config, error) {
+func Load(path string, defs []string) (*Config, error) { return load(path, defs, false) }
+
+// LoadAny reads a zoo.cfg as Load does, for who asks about the ensemble in it and is none of its servers: the myid
+// file may be missing or hold anything, and Quorum.MyID is -1 then.
+func LoadAny(path string, defs []string) (*Config, error) { return load(path, defs, true) }
+
+func load(path string, defs []string, anyServer bool) (*Config, error) {
 	content, err := readFile(path)
 	if err != nil {
 		return nil, &Error{File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err}
 	}
 	l := newLoader(path)
+	l.anyServer = anyServer
 	props, bad := parseProperties(content)
 	if bad != nil {
 		bad.File = path
@@ -89,6 +96,8 @@ type loader struct {
 	errs  []error
 
 	servers []property // server, group and weight lines
+
+	anyServer bool // see LoadAny
 }
 
 // setting is where a value came from.

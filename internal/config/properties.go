@@ -43,6 +43,20 @@ func parseProperties(text []byte) ([]property, *Error) {
 	}
 }
 
+// Properties reads text as java.util.Properties.load does; of a key that is there twice the last value counts. The error
+// is an *Error that names the line.
+func Properties(text []byte) (map[string]string, error) {
+	all, bad := parseProperties(text)
+	if bad != nil {
+		return nil, bad
+	}
+	values := make(map[string]string, len(all))
+	for _, p := range all {
+		values[p.key] = p.value
+	}
+	return values, nil
+}
+
 // lineScanner joins natural lines into logical ones, dropping comments and blank lines.
 type lineScanner struct {
 	text []byte

@@ -123,6 +123,9 @@ func (l *loader) readMyID() {
 	path := filepath.Join(l.c.Storage.DataDir, "myid")
 	content, err := readFile(path)
 	fail := func(line int, format string, args ...any) {
+		if l.anyServer {
+			return
+		}
 		l.errs = append(l.errs, &Error{File: path, Line: line, Problem: fmt.Sprintf(format, args...)})
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,6 +152,9 @@ func (l *loader) readMyID() {
 	}
 	if _, ok := q.Members.Find(id); !ok && q.Distributed {
 		fail(1, "id %d has no server line; the configuration has %s", id, memberIDs(q.Members))
+		if l.anyServer {
+			return
+		}
 	}
 	q.MyID = id
 }

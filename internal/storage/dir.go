@@ -125,7 +125,7 @@ func Open(o Options) (*Dir, error) {
 	err = d.recover()
 	if damage := (*DamageError)(nil); errors.As(err, &damage) {
 		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
-			"or empty it and let this server join the ensemble again under a new id", o.Dir, err)
+			"or, if the other servers of its ensemble run, remove everything in it but myid and start this server again: it joins under its id and takes everything from them", o.Dir, err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.release())
