@@ -12,9 +12,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fastServer answers get and set over loopback TCP as cheaply as can be, so that
-// the benchmarks below measure the client.
-func fastServer(b *testing.B) string {
+// StandIn answers exists, get and set over loopback TCP as cheaply as can be, so
+// that benchmarks measure the client. It is exported for tests only.
+func StandIn(b testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -26,13 +26,13 @@ func fastServer(b *testing.B) string {
 			if err != nil {
 				return
 			}
-			go fastConn(conn)
+			go standInConn(conn)
 		}
 	}()
 	return listener.Addr().String()
 }
 
-func fastConn(conn net.Conn) {
+func standInConn(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 64<<10)
 	buf := make([]byte, 0, 4096)
@@ -61,7 +61,7 @@ func fastConn(conn net.Conn) {
 		switch h.Op {
 		case jute.OpGetData:
 			out = append(out, body...)
-		case jute.OpSetData:
+		case jute.OpSetData, jute.OpExists:
 			out = append(out, body[len(body)-jute.StatSize:]...)
 		}
 		out = jute.EndFrame(out, at)
@@ -86,7 +86,7 @@ func BenchmarkClient(b *testing.B) {
 	} {
 		for _, shape := range [][2]int{{1, 1}, {1, 16}, {16, 16}} {
 			b.Run(fmt.Sprintf("%s/%dx%d", op.name, shape[0], shape[1]), func(b *testing.B) {
-				address, ctx := fastServer(b), context.Background()
+				address, ctx := StandIn(b), context.Background()
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				var wait sync.WaitGroup
@@ -125,7 +125,7 @@ func BenchmarkClient(b *testing.B) {
 // BenchmarkPipeline keeps 256 gets under way from one goroutine.
 func BenchmarkPipeline(b *testing.B) {
 	ctx := context.Background()
-	c, err := Open(ctx, fastServer(b), Options{})
+	c, err := Open(ctx, StandIn(b), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -476,4 +477,66 @@ func TestOptionsRefused(t *testing.T) {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
+}
+
+// A caller that leaves while its create is in doubt leaves nothing behind: what was
+// created is found, and deleted, before Close returns.
+func TestCreateProtectedAbandoned(t *testing.T) {
+	t.Parallel()
+	var created, deleted atomic.Value // of string
+	var left atomic.Bool
+	until := func(ok func() bool) { // time must go on meanwhile
+		for !ok() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error)
+		go func() {
+			_, _, err := c.CreateProtected(ctx, "/locks/lock-", nil, ModeEphemeralSequential, WorldACL(PermAll))
+			result <- err
+		}()
+		until(func() bool { return created.Load() != nil })
+		cancel()
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			t.Errorf("abandoned: %v", err)
+		}
+		left.Store(true)
+		until(func() bool { return deleted.Load() != nil })
+		if deleted.Load() != created.Load().(string)+"0000000007" {
+			t.Errorf("deleted %s, created %s", deleted.Load(), created.Load())
+		}
+	}, func(p *peer) {
+		p.accept()
+		created.Store(p.want(jute.OpCreate2).path())
+		until(left.Load)
+	}, func(p *peer) {
+		p.accept()
+		p.obey(p.want(jute.OpSync), 9)
+		res := jute.Children2Response{Children: []string{strings.TrimPrefix(created.Load().(string), "/locks/") + "0000000007"}}
+		p.reply(p.want(jute.OpGetChildren2).xid, 9, jute.OK, res.Append(nil))
+		p.obey(p.want(jute.OpExists), 9)
+		r := p.want(jute.OpDelete)
+		p.reply(r.xid, 10, jute.OK, nil)
+		deleted.Store(r.path())
+		p.serve()
+	})
+}
+
+// Where it is never known if a znode was made, the error says so, though the last
+// attempt was not even sent.
+func TestCreateProtectedInDoubt(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, _, err := c.CreateProtected(ctx, "/n", nil, ModePersistent, WorldACL(PermAll))
+		if !errors.Is(err, context.DeadlineExceeded) || !MaybeApplied(err) {
+			t.Errorf("%v, may be applied: %v", err, MaybeApplied(err))
+		}
+	}, func(p *peer) {
+		p.accept()
+		p.want(jute.OpCreate2)
+	}, nil)
 }

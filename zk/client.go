@@ -138,7 +138,8 @@ func (c *Client) newPlainCall(op jute.Op, path string) *call {
 func (c *Client) sized(k *call, b []byte) (*call, error) {
 	k.end(b)
 	if n := len(k.req) - 4; n > c.s.opt.RequestBytesMax {
-		return nil, &Error{Op: k.op.String(), Path: k.path, Err: fmt.Errorf("the request has %d bytes; servers take at most %d (jute.maxbuffer; Options.RequestBytesMax)", n, c.s.opt.RequestBytesMax)}
+		return nil, &Error{Op: k.op.String(), Path: k.path, Err: ErrRequestTooLarge,
+			detail: fmt.Sprintf("it has %d bytes; servers take at most %d (jute.maxbuffer; Options.RequestBytesMax)", n, c.s.opt.RequestBytesMax)}
 	}
 	return k, nil
 }

@@ -55,6 +55,8 @@ func (s *session) connect() (*link, error) {
 			return l, nil
 		case errors.Is(err, errRejected) && s.requestID() != 0:
 			return nil, ErrSessionExpired
+		case errors.Is(err, ErrAuthFailed):
+			return nil, fmt.Errorf("%s: %w", server, err)
 		case ctx.Err() != nil:
 			return nil, s.endOf(ctx)
 		}
@@ -117,6 +119,9 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	}
 	if err == nil && res.ReadOnly && !s.opt.ReadOnly {
 		err = errors.New("the server is read-only, and Options.ReadOnly is not set")
+	}
+	if err == nil {
+		err = s.login(ctx, conn, server)
 	}
 	if err != nil {
 		conn.Close()

@@ -14,10 +14,23 @@
 //	defer c.Close()
 //
 // A Client is one session. It pings, moves to another server when it must, keeps
-// its ephemeral znodes and watches across lost connections, and adds its
-// credentials again. Names are resolved at each attempt. [New] returns without
-// waiting, and [Client.Wait] waits; [Client.Chroot] gives a view of a subtree that
-// shares the session.
+// its ephemeral znodes and watches across lost connections, and proves again who
+// it is. Names are resolved at each attempt. [New] returns without waiting, and
+// [Client.Wait] waits; [Client.Chroot] gives a view of a subtree that shares the
+// session. [Client.UpdateServers] takes a new list of servers.
+//
+// # Who is asking
+//
+// A client can prove who it is in three ways, on every connection before anything
+// else is sent; what it has created for [CreatorACL] is then its own:
+//
+//	zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("app:secret")}}}
+//	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
+//	zk.Options{TLS: func() (*tls.Config, error) { ... }} // a certificate
+//
+// [Client.AddAuth] adds to the first. Other SASL mechanisms, such as Kerberos, are a
+// [SASLMechanism] that the program brings. Credentials that a server refuses end the
+// client with [ErrAuthFailed].
 //
 // # Calls
 //
@@ -85,13 +98,22 @@
 // watches are gone, every call fails with [ErrSessionExpired], and the user decides
 // what to open next. Without any contact the client itself gives up after 4/3 of the
 // session timeout. [Client.Detach] leaves a session to be resumed by another process
-// (Options.Resume).
+// (Options.Resume). With Options.ReadOnly a server that has lost its quorum will do,
+// for reading, until another is found.
+//
+// # Further on
+//
+// Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues
+// and caches; [github.com/zooid-project/zooid/zk/zktest] runs real servers inside a
+// test and makes them fail; [github.com/zooid-project/zooid/zk/gozk] has the interface
+// of go-zookeeper/zk, for programs that use that.
 //
 // # Limits
 //
 // Everything that queues is bounded: requests under way (Options.OutstandingMax),
 // their bytes, unread events, unread state changes, the size of requests and
-// replies. Where a bound is met, the caller waits or gets an error that names it.
+// replies. Where a bound is met, the caller waits or gets an error that names it, such
+// as [ErrRequestTooLarge] or [ErrReplyTooLarge].
 //
 // # Differences from Apache's Java client
 //

@@ -11,8 +11,10 @@ import (
 
 // The errors this client makes itself, beside the server's codes.
 var (
-	ErrClosed     = errors.New("the client is closed")
-	ErrWatchEnded = errors.New("the watch has ended")
+	ErrClosed          = errors.New("the client is closed")
+	ErrWatchEnded      = errors.New("the watch has ended")
+	ErrRequestTooLarge = errors.New("the request is too large") // and was not sent; see Options.RequestBytesMax
+	ErrReplyTooLarge   = errors.New("the reply is too large")   // and cost the connection; see Options.ResponseBytesMax
 )
 
 // An Error says which operation failed, on what, at which server and why. Err is
@@ -118,6 +120,8 @@ func hint(op jute.Op, code Code) string {
 		return "connected to a server without quorum, which answers reads only"
 	case ErrInvalidACL:
 		return "no entry names an identity the server accepts (scheme auth needs AddAuth first)"
+	case ErrSessionClosedNoSASL:
+		return "the server admits only clients that prove who they are (Options.SASL, Options.Auth)"
 	case ErrThrottledOp:
 		return "the server sheds load; try again later"
 	}

@@ -88,76 +88,145 @@ func ExampleMaybeApplied() {
 			return err
 		}
 	}
-	_ = increment
+	withServer(func(ctx context.Context, c *zk.Client) {
+		_, err := c.Create(ctx, "/counter", []byte("41"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		check(err)
+		check(increment(ctx, c))
+		data, _, err := c.Get(ctx, "/counter")
+		fmt.Printf("%s %v\n", data, err)
+	})
+	// Output: 42 <nil>
 }
 
+// Both writes or none.
 func ExampleClient_Multi() {
 	move := func(ctx context.Context, c *zk.Client, from, to string, version int32, data []byte) error {
 		_, err := c.Multi(ctx,
 			zk.DeleteOp(from, version),
 			zk.CreateOp(to, data, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
 		if failed, ok := errors.AsType[*zk.MultiError](err); ok {
-			return fmt.Errorf("nothing was moved, because of %s: %w", failed.Path, err)
+			return fmt.Errorf("nothing was moved, because of %s: %w", failed.Path, failed.Code)
 		}
 		return err
 	}
-	_ = move
+	withServer(func(ctx context.Context, c *zk.Client) {
+		_, stat, err := c.CreateStat(ctx, "/a", []byte("x"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		check(err)
+		fmt.Println(move(ctx, c, "/a", "/no/such/place", stat.Version, []byte("x")))
+		fmt.Println(move(ctx, c, "/a", "/b", stat.Version, []byte("x")))
+	})
+	// Output:
+	// nothing was moved, because of /no/such/place: zookeeper: NoNode
+	// <nil>
 }
 
+// Many reads take one round trip.
 func ExampleClient_Pipeline() {
-	load := func(ctx context.Context, c *zk.Client, paths []string) error {
+	withServer(func(ctx context.Context, c *zk.Client) {
 		p := c.Pipeline()
-		var open []zk.Future[zk.Node]
+		var paths []string
+		for i := range 3 {
+			path := fmt.Sprint("/n", i)
+			paths = append(paths, path)
+			p.Create(ctx, path, []byte("data of "+path), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		}
+		var sent []zk.Future[zk.Node]
 		for _, path := range paths {
-			open = append(open, p.Get(ctx, path))
+			sent = append(sent, p.Get(ctx, path)) // sees the creates: the order is kept
 		}
-		for i, f := range open {
+		for _, f := range sent {
 			node, err := f.Wait(ctx)
-			if err != nil {
-				return err
-			}
-			fmt.Println(paths[i], len(node.Data))
+			fmt.Printf("%s %v\n", node.Data, err)
 		}
-		return nil
-	}
-	_ = load
+	})
+	// Output:
+	// data of /n0 <nil>
+	// data of /n1 <nil>
+	// data of /n2 <nil>
 }
 
+// A recursive watch tells of everything below a znode, once it is set.
 func ExampleWatch_Events() {
-	follow := func(ctx context.Context, c *zk.Client) error {
+	withServer(func(ctx context.Context, c *zk.Client) {
 		w, err := c.AddWatch(ctx, "/services", zk.AddWatchPersistentRecursive)
-		if err != nil {
-			return err
+		check(err)
+		for _, path := range []string{"/services", "/services/web", "/services/web/1"} {
+			_, err := c.Create(ctx, path, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+			check(err)
 		}
-		defer w.Close()
+		check(c.Delete(ctx, "/services/web/1", zk.AnyVersion))
+		w.Close() // what has come can still be read
 		for e, err := range w.Events(ctx) {
-			if err != nil {
-				return err
-			}
+			check(err)
 			fmt.Println(e)
 		}
-		return nil
-	}
-	_ = follow
+	})
+	// Output:
+	// NodeCreated /services
+	// NodeCreated /services/web
+	// NodeCreated /services/web/1
+	// NodeDeleted /services/web/1
 }
 
-// Watches and states can be waited for together with anything else.
+// A one-shot watch is how to wait for a change of what one has read.
+func ExampleClient_GetW() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		_, err := c.Create(ctx, "/config", []byte("old"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		check(err)
+		data, stat, w, err := c.GetW(ctx, "/config")
+		check(err)
+		fmt.Printf("%s, version %d\n", data, stat.Version)
+		_, err = c.Set(ctx, "/config", []byte("new"), stat.Version)
+		check(err)
+		e, err := w.Next(ctx)
+		fmt.Println(e, err)
+	})
+	// Output:
+	// old, version 0
+	// NodeDataChanged /config <nil>
+}
+
+// A znode that is surely made once, though the answer may be lost.
+func ExampleClient_CreateProtected() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		path, _, err := c.CreateProtected(ctx, "/job-", nil, zk.ModeEphemeralSequential, zk.WorldACL(zk.PermAll))
+		check(err)
+		fmt.Println(path[:len("/_c_")], path[len(path)-len("-job-0000000000"):])
+	})
+	// Output: /_c_ -job-0000000000
+}
+
+// Watches and states can be waited for together with anything else. Whoever holds
+// something that depends on the session stops relying on it when the state isn't
+// StateConnected.
 func ExampleClient_States() {
-	hold := func(ctx context.Context, c *zk.Client, lock *zk.Watch) {
+	withServer(func(ctx context.Context, c *zk.Client) {
 		states := c.States()
 		defer states.Close()
+		_, _, lock, err := c.ExistsW(ctx, "/lock")
+		check(err)
+		defer lock.Close()
+		go c.Close()
 		for {
 			select {
 			case <-states.Ready():
-				if change, ok := states.Try(); ok && change.State != zk.StateConnected {
-					return // the lock may be lost: stop acting on it
+				change, ok := states.Try()
+				if ok {
+					fmt.Println(change.State)
+				}
+				if ok && change.State.Final() {
+					return
 				}
 			case <-lock.Ready():
-				return
+				if e, ok := lock.Try(); ok {
+					fmt.Println(e)
+				}
 			case <-ctx.Done():
 				return
 			}
 		}
-	}
-	_ = hold
+	})
+	// Output:
+	// connected
+	// closed
 }

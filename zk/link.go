@@ -151,10 +151,13 @@ func dial(ctx context.Context, o *Options, server string) (net.Conn, error) {
 // errRejected says that the server doesn't know the session we asked for.
 var errRejected = errors.New("the server doesn't know the session")
 
+// longAgo is a deadline that ends all reading and writing at once.
+var longAgo = time.Unix(1, 0)
+
 // handshake opens or resumes a session on conn. It ends when ctx does.
 func handshake(ctx context.Context, conn net.Conn, req *jute.ConnectRequest) (jute.ConnectResponse, error) {
 	var res jute.ConnectResponse
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })()
 	b, start := jute.BeginFrame(nil)
 	if _, err := conn.Write(jute.EndFrame(req.Append(b), start)); err != nil {
 		return res, fmt.Errorf("send the handshake: %w", err)

@@ -55,14 +55,19 @@ func liveServers(t testing.TB) string {
 
 // apacheClasspath returns the newest Apache release at hand.
 func apacheClasspath() string {
-	home, _ := os.UserHomeDir()
-	if jars, _ := filepath.Glob(filepath.Join(home, ".cache", "zooid-compat", "*", "lib", "*.jar")); len(jars) > 0 {
+	dir := os.Getenv("ZOOID_COMPAT_CACHE") // where the compatibility tests install it
+	if dir == "" {
+		cache, _ := os.UserCacheDir()
+		dir = filepath.Join(cache, "zooid-compat")
+	}
+	if jars, _ := filepath.Glob(filepath.Join(dir, "apache-*", "*.jar")); len(jars) > 0 {
 		return strings.Join(jars, ":")
 	}
 	return "/usr/share/java/zookeeper.jar"
 }
 
-func startApache() (address string, stop func(), err error) {
+// startApache starts a server of its own, with more Java properties if given.
+func startApache(properties ...string) (address string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "zk-live-")
 	if err != nil {
 		return "", nil, err
@@ -81,8 +86,9 @@ func startApache() (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command("java", "-Dzookeeper.extendedTypesEnabled=true", "-Xmx256m", "-cp", apacheClasspath(),
+	args := append(properties, "-Dzookeeper.extendedTypesEnabled=true", "-Xmx256m", "-cp", apacheClasspath(),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	cmd := exec.Command("java", args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return "", nil, err

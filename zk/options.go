@@ -53,6 +53,11 @@ type Options struct {
 	// Auth are identities added to each connection before any request.
 	Auth []Auth
 
+	// SASL, if set, logs in on each connection before anything else is sent. A
+	// server that refuses the login ends the client with ErrAuthFailed, and so
+	// does one that knows no logins. See DigestMD5.
+	SASL SASLMechanism
+
 	// ReadOnly accepts a server that has lost its quorum and answers reads
 	// only (StateConnectedReadOnly). The client looks for a full server
 	// meanwhile and moves to it.
@@ -72,6 +77,12 @@ type Options struct {
 	// Logger gets connects, losses and whatever an operator should know. Nil
 	// discards.
 	Logger *slog.Logger
+
+	// Notified, if set, is called for each notification that a server sends, once
+	// the watches it is for have it and before anything later is read; the path
+	// is absolute. It is meant for bridges to other interfaces, must return at
+	// once, and may call no method that waits.
+	Notified func(Event)
 
 	// OutstandingMax bounds the requests queued or unanswered; one more waits
 	// for room. 0 means OutstandingMaxDefault.

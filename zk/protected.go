@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // protectedPrefix begins the name of a znode made by CreateProtected in a
@@ -14,80 +15,181 @@ import (
 // so recipes of both can share a directory.
 const protectedPrefix = "_c_"
 
-// CreateProtected is CreateStat that survives a lost connection: when it can't
-// know if the znode was made, it reconnects and looks.
+// A made is the outcome of a create: the znode, or why there is none.
+type made struct {
+	path string
+	stat Stat
+	err  error
+}
+
+// CreateProtected is CreateStat that survives lost connections: where it can't
+// know if the znode was made it looks, as long as ctx and the session last and
+// whatever Options.Retry says.
 //
 // In a sequential mode the last part of the name gets a unique prefix, of the
-// form "_c_UUID-", by which the znode is found again. In the other modes a znode
-// that exists already counts as made by this call if it was created since the
-// call began and, for an ephemeral, belongs to this session; for others, if it
-// still has the data given. Two clients creating the same persistent znode with
-// the same data at the same moment may so both succeed.
+// form "_c_UUID-", by which the znode is found again. No outcome leaves one behind
+// that nobody knows of: when ctx ends first the work goes on behind the caller, and
+// what it has made is deleted; it all ends with the session.
+//
+// In the other modes a znode that exists already counts as made by this call if it
+// was created since the call began and, for an ephemeral, belongs to this session;
+// for others, if it still has the data given. Two clients creating the same
+// persistent znode with the same data at the same moment may so both succeed. When
+// ctx ends, MaybeApplied tells.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')
-	dir, prefix, target := "/", "", path
-	if mode.Sequential() && slash >= 0 {
-		prefix = protectedPrefix + newUUID() + "-"
-		target = path[:slash+1] + prefix + path[slash+1:]
-		dir = path[:max(slash, 1)]
+	if !mode.Sequential() || slash < 0 {
+		m := c.createOnce(ctx, path, data, mode, acl)
+		return m.path, m.stat, m.err
 	}
-	c.s.mu.Lock()
-	before := c.s.zxidSeen
-	c.s.mu.Unlock()
-	for unsure := false; ; {
-		created, stat, err := c.CreateStat(ctx, target, data, mode, acl)
-		switch {
-		case err == nil:
-			return created, stat, nil
-		case unsure && errors.Is(err, ErrNodeExists):
-			found, stat, lookErr := c.madeHere(ctx, path, data, mode, before)
-			switch {
-			case lookErr != nil:
-				return "", Stat{}, &Error{Op: opOfMode(mode).String(), Path: path, Err: lookErr, maybeApplied: true}
-			case found:
-				return path, stat, nil
+	dir, prefix := path[:max(slash, 1)], protectedPrefix+newUUID()+"-"
+	target := path[:slash+1] + prefix + path[slash+1:]
+	done := make(chan made)
+	started := c.s.behind(func() {
+		lasting := context.WithoutCancel(ctx)
+		m := c.createNamed(lasting, target, dir, prefix, data, mode, acl)
+		select {
+		case done <- m:
+		case <-ctx.Done():
+			if m.err == nil {
+				c.deleteSurely(lasting, m.path)
 			}
-			return "", Stat{}, err
-		case !MaybeApplied(err) || ctx.Err() != nil || SessionLost(err):
-			return "", Stat{}, err
 		}
-		unsure = true
-		if prefix == "" {
+	})
+	op := opOfMode(mode).String()
+	if !started {
+		return "", Stat{}, &Error{Op: op, Path: path, Err: ErrClosed}
+	}
+	select {
+	case m := <-done:
+		return m.path, m.stat, m.err
+	case <-ctx.Done():
+		return "", Stat{}, &Error{Op: op, Path: path, Err: ctx.Err(), detail: "what was created is deleted in the background"}
+	}
+}
+
+// behind runs work, which must end with the session, and has close wait for it. It
+// reports false if the client is closed already.
+func (s *session) behind(work func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.background.Go(work)
+	return true
+}
+
+// refusedPause spaces attempts at a server that can't take writes for now.
+const refusedPause = 100 * time.Millisecond
+
+// again reports whether to go on after err: only the connection was lost, or the
+// server can't do it for now, and ctx and the session last.
+func again(ctx context.Context, err error) bool {
+	switch {
+	case ctx.Err() != nil, SessionLost(err):
+		return false
+	case errors.Is(err, ErrThrottledOp), errors.Is(err, ErrNotReadOnly):
+		return sleep(ctx, jitter(refusedPause)) == nil
+	}
+	return Retryable(err) || MaybeApplied(err) // the next call waits for a connection
+}
+
+// createNamed creates the sequential znode at target, which is in dir and whose
+// name begins with prefix, and looks for it until it knows the outcome.
+func (c *Client) createNamed(ctx context.Context, target, dir, prefix string, data []byte, mode CreateMode, acl []ACL) made {
+	for {
+		path, stat, err := c.CreateStat(ctx, target, data, mode, acl)
+		if err == nil || !again(ctx, err) {
+			return made{path, stat, err}
+		}
+		if !MaybeApplied(err) {
 			continue
 		}
-		created, stat, lookErr := c.findProtected(ctx, dir, prefix)
-		if lookErr != nil {
-			return "", Stat{}, err
-		}
-		if created != "" {
-			return created, stat, nil
+		if m := c.lookFor(ctx, dir, prefix); m.path != "" || m.err != nil {
+			return m
 		}
 	}
 }
 
-// findProtected returns the child of dir whose name begins with prefix, "" if
+// lookFor returns the child of dir whose name begins with prefix; the path is "" if
 // there is none. Sync makes sure that a create on its way has been decided.
-func (c *Client) findProtected(ctx context.Context, dir, prefix string) (string, Stat, error) {
-	if err := c.Sync(ctx, dir); err != nil {
-		return "", Stat{}, err
-	}
-	names, _, err := c.Children(ctx, dir)
-	if err != nil {
-		return "", Stat{}, err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, prefix) {
+func (c *Client) lookFor(ctx context.Context, dir, prefix string) made {
+	for {
+		err := c.Sync(ctx, dir)
+		var names []string
+		if err == nil {
+			names, _, err = c.Children(ctx, dir)
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(name, prefix) {
+				continue
+			}
 			path := strings.TrimSuffix(dir, "/") + "/" + name
-			_, stat, err := c.Get(ctx, path)
-			return path, stat, err
+			var stat Stat
+			var ok bool
+			if stat, ok, err = c.Exists(ctx, path); ok {
+				return made{path, stat, nil}
+			}
+		}
+		switch {
+		case err == nil, errors.Is(err, ErrNoNode):
+			return made{}
+		case !again(ctx, err):
+			return made{err: err}
 		}
 	}
-	return "", Stat{}, nil
+}
+
+// deleteSurely deletes a znode whose name is never used again, so that doing it
+// twice does no harm.
+func (c *Client) deleteSurely(ctx context.Context, path string) {
+	for {
+		if err := c.Delete(ctx, path, AnyVersion); err == nil || !again(ctx, err) {
+			return
+		}
+	}
+}
+
+// createOnce creates the znode at path, and looks whose it is where it can't know.
+func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) made {
+	c.s.mu.Lock()
+	before := c.s.zxidSeen
+	c.s.mu.Unlock()
+	for unsure := false; ; {
+		created, stat, err := c.CreateStat(ctx, path, data, mode, acl)
+		if unsure && errors.Is(err, ErrNodeExists) {
+			found, stat, lookErr := c.madeHere(ctx, path, data, mode, before)
+			switch {
+			case lookErr != nil:
+				return made{err: &Error{Op: opOfMode(mode).String(), Path: path, Err: lookErr, maybeApplied: true}}
+			case found:
+				return made{path, stat, nil}
+			}
+			return made{err: err}
+		}
+		unsure = unsure || MaybeApplied(err)
+		if err == nil || !again(ctx, err) {
+			if e, ok := errors.AsType[*Error](err); ok && unsure && e.Server == "" {
+				e.maybeApplied = true // the last attempt was not sent, but an earlier one was
+			}
+			return made{created, stat, err}
+		}
+	}
 }
 
 // madeHere reports whether the znode at path can be taken for one this session
 // created with data after the zxid before.
 func (c *Client) madeHere(ctx context.Context, path string, data []byte, mode CreateMode, before int64) (bool, Stat, error) {
+	for {
+		found, stat, err := c.lookAt(ctx, path, data, mode, before)
+		if err == nil || !again(ctx, err) {
+			return found, stat, err
+		}
+	}
+}
+
+func (c *Client) lookAt(ctx context.Context, path string, data []byte, mode CreateMode, before int64) (bool, Stat, error) {
 	if err := c.Sync(ctx, path); err != nil {
 		return false, Stat{}, err
 	}

@@ -170,14 +170,17 @@ func (s *session) notified(h jute.ReplyHeader, d *jute.Decoder) error {
 		s.log.Debug("zookeeper: notification of an unknown type ignored", "type", int32(e.Type), "path", e.Path)
 		return nil
 	}
+	event := Event{Type: e.Type, Path: strings.Clone(e.Path), Zxid: h.Zxid}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	// Not zxidReply: a change may fire several watches, and a connection lost
 	// between two notifications must still get the second from setWatches.
 	s.zxidSeen = max(s.zxidSeen, h.Zxid)
-	path := strings.Clone(e.Path)
-	s.watches.fire(Event{Type: e.Type, Path: path, Zxid: h.Zxid})
-	s.settlePath(path)
+	s.watches.fire(event)
+	s.settlePath(event.Path)
+	s.mu.Unlock()
+	if s.opt.Notified != nil {
+		s.opt.Notified(event)
+	}
 	return nil
 }
 
@@ -216,7 +219,7 @@ func (s *session) isFull(ctx context.Context, server string) bool {
 		return false
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })()
 	if _, err := conn.Write([]byte("isro")); err != nil {
 		return false
 	}

@@ -181,10 +181,7 @@ func (s *session) collect(b []byte) []byte {
 			s.calls.remove(s.sent)
 			s.auths.push(k)
 		} else {
-			if s.xid++; s.xid == math.MaxInt32 {
-				s.xid = 1
-			}
-			k.xid = s.xid
+			k.xid = s.nextXid()
 			s.sent++
 		}
 		binary.BigEndian.PutUint32(k.req[4:], uint32(k.xid))
@@ -195,6 +192,15 @@ func (s *session) collect(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// nextXid returns the number of the next request; those below 1 are special. The
+// caller holds s.mu.
+func (s *session) nextXid() int32 {
+	if s.xid++; s.xid == math.MaxInt32 {
+		s.xid = 1
+	}
+	return s.xid
 }
 
 // prelude returns what a new connection begins with: the credentials, then the

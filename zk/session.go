@@ -48,6 +48,8 @@ type session struct {
 
 	pool *sync.Pool // of *call
 
+	background sync.WaitGroup // work that has outlived its caller; it ends with the session
+
 	mu      sync.Mutex
 	now     StateChange
 	changed chan struct{} // closed and replaced at each change of now
@@ -161,7 +163,7 @@ func (s *session) disconnected(l *link, why error) (final error) {
 	case s.closing:
 		final, cause = ErrClosed, ErrClosed
 	case errors.Is(why, ErrAuthFailed):
-		final = ErrAuthFailed
+		final, cause = why, ErrAuthFailed
 	}
 	for i := s.auths.n - 1; i >= 0; i-- {
 		if s.auths.at(i).done == nil {
@@ -183,7 +185,8 @@ func (s *session) failCalls(server string, cause, why error) {
 	fail := func(k *call, sent bool) {
 		e := lossError(k, server, sent, why)
 		if tooLarge, ok := errors.AsType[*jute.FrameSizeError](why); ok && sent && k == s.blamed {
-			*e = Error{Op: e.Op, Path: e.Path, Server: server, Err: tooLarge, maybeApplied: e.maybeApplied, detail: "raise Options.ResponseBytesMax"}
+			*e = Error{Op: e.Op, Path: e.Path, Server: server, Err: ErrReplyTooLarge, maybeApplied: e.maybeApplied,
+				detail: fmt.Sprintf("it has %d bytes, and Options.ResponseBytesMax is %d", tooLarge.Size, tooLarge.Max)}
 		} else if cause != ErrConnectionLoss {
 			e.Err, e.retryable = cause, false
 		}
@@ -206,13 +209,13 @@ func (s *session) failCalls(server string, cause, why error) {
 // finish ends the session for good.
 func (s *session) finish(end error) {
 	state := StateClosed
-	switch end {
-	case ErrSessionExpired:
+	switch {
+	case end == ErrSessionExpired:
 		state = StateExpired
-	case ErrAuthFailed:
+	case errors.Is(end, ErrAuthFailed):
 		state = StateAuthFailed
 	}
-	s.log.Log(context.Background(), levelOf(state), "zookeeper: session ended", "session", fmt.Sprintf("0x%x", s.id), "state", state.String())
+	s.log.Log(context.Background(), levelOf(state), "zookeeper: session ended", "session", fmt.Sprintf("0x%x", s.id), "state", state.String(), "reason", end)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = end
@@ -275,4 +278,5 @@ func (s *session) close(tell bool) {
 		s.stop()
 	}
 	<-s.done
+	s.background.Wait()
 }

@@ -295,8 +295,8 @@ func TestReplyTooLarge(t *testing.T) {
 	t.Parallel()
 	scripted(t, Options{ResponseBytesMax: 1000}, func(t *testing.T, c *Client, n *network) {
 		_, _, err := c.Get(t.Context(), "/a")
-		e, ok := errors.AsType[*jute.FrameSizeError](err)
-		if !ok || e.Size != 1001 || Retryable(err) || !strings.Contains(err.Error(), "Options.ResponseBytesMax") {
+		isError(t, err, ErrReplyTooLarge, "getData")
+		if Retryable(err) || !strings.Contains(err.Error(), "1001 bytes, and Options.ResponseBytesMax is 1000") {
 			t.Errorf("error %v", err)
 		}
 		get(t, c, "/b")

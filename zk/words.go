@@ -106,5 +106,6 @@ const AnyVersion int32 = -1
 func WorldACL(perms Perm) []ACL { return jute.WorldACL(perms) }
 
 // CreatorACL returns the list that grants everything to the identities the
-// client has added with AddAuth or Options.Auth, and nothing to others.
+// client has proved by AddAuth, Options.Auth, Options.SASL or a TLS certificate, and
+// nothing to others.
 func CreatorACL() []ACL { return []ACL{{Perms: PermAll, ID: ID{Scheme: "auth"}}} }

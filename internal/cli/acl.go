@@ -11,74 +11,6 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// permLetters are the permissions in the order zkCli prints them.
-var permLetters = []struct {
-	letter byte
-	perm   zk.Perm
-	means  string
-}{
-	{'c', zk.PermCreate, "create children"},
-	{'d', zk.PermDelete, "delete children"},
-	{'r', zk.PermRead, "read data and list children"},
-	{'w', zk.PermWrite, "write data"},
-	{'a', zk.PermAdmin, "set the ACL"},
-}
-
-func permText(p zk.Perm) string {
-	var b strings.Builder
-	for _, l := range permLetters {
-		if p&l.perm != 0 {
-			b.WriteByte(l.letter)
-		}
-	}
-	return b.String()
-}
-
-func parsePerms(text string) (p zk.Perm, err error) {
-	for i := range len(text) {
-		at := slices.IndexFunc(permLetters, func(l struct {
-			letter byte
-			perm   zk.Perm
-			means  string
-		}) bool {
-			return l.letter == text[i]
-		})
-		if at < 0 {
-			return 0, failuref("permissions are letters of cdrwa: create, delete, read, write, admin", "Unknown perm type: %c", text[i])
-		}
-		p |= permLetters[at].perm
-	}
-	return p, nil
-}
-
-// parseACL reads scheme:id:perms,… where the id may hold colons. zkCli drops the
-// entries it can't read and goes on; here nothing is sent.
-func parseACL(text string) ([]zk.ACL, error) {
-	var list []zk.ACL
-	for _, entry := range strings.Split(text, ",") {
-		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
-		if first < 0 || first == last {
-			return nil, failuref("as in world:anyone:cdrwa, ip:10.0.0.0/8:r, auth::cdrwa; text with blanks needs quotes",
-				"%s does not have the form scheme:id:perm", entry)
-		}
-		perms, err := parsePerms(entry[last+1:])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, zk.ACL{Perms: perms, ID: zk.ID{Scheme: entry[:first], ID: entry[first+1 : last]}})
-	}
-	return list, nil
-}
-
-// aclText is what parseACL reads.
-func aclText(list []zk.ACL) string {
-	parts := make([]string, len(list))
-	for i, e := range list {
-		parts[i] = e.ID.Scheme + ":" + e.ID.ID + ":" + permText(e.Perms)
-	}
-	return strings.Join(parts, ",")
-}
-
 // hidden reports whether an ACL was read without the right to see it whole: the
 // server has put x in place of each digest.
 func hidden(list []zk.ACL) bool {
@@ -117,6 +49,11 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
+func checkSetACL(a *args) error {
+	_, err := parseACL(a.arg(1))
+	return err
+}
+
 func runSetACL(ctx context.Context, s *shell, a *args) error {
 	acl, err := parseACL(a.arg(1))
 	if err != nil {
@@ -152,7 +89,7 @@ func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version in
 	if err != nil {
 		return err
 	}
-	p := s.out.progress("set ACLs below " + a.arg(0))
+	p := s.out.progress("set ACLs below " + a.arg(0)).of(len(paths))
 	defer p.end()
 	for at := 0; at < len(paths); at += readsAhead {
 		batch := paths[at:min(at+readsAhead, len(paths))]

@@ -102,6 +102,90 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestParseACL tells the reason and the place of what is wrong; nothing is sent.
+func TestParseACL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"world:anyone:r":                                      "",
+		"world:anyone:":                                       "",
+		"auth::cdrwa,ip:10.0.0.0/8:r,ip:::1:w":                "",
+		"digest:u:hash=:cdrwa,sasl:bob@REALM:r":               "",
+		"x509:CN=a,OU=b:r,world:anyone:r,x509:CN=c,O=d, e:cd": "",
+		"x509:CN=a,OU=b":                                      `ACL "x509:CN=a,OU=b", byte 0: x509:CN=a,OU=b does not have the form scheme:id:perm`,
+		"x509:CN=a:r":                                         "",
+		"":                                                    `ACL "", byte 0:  does not have the form scheme:id:perm`,
+		"nonsense":                                            `ACL "nonsense", byte 0: nonsense does not have the form scheme:id:perm`,
+		"world:anyone:r,ip:w":                                 `ACL "world:anyone:r,ip:w", byte 15: ip:w does not have the form scheme:id:perm`,
+		"world:anyone:r,":                                     `ACL "world:anyone:r,", byte 15:  does not have the form scheme:id:perm`,
+		"world:anyone:rx":                                     `ACL "world:anyone:rx", byte 14: Unknown perm type: x`,
+		"auth::r,world:everybody:r":                           `ACL "auth::r,world:everybody:r", byte 14: the only id of the scheme world is anyone`,
+		"ip:10.0.0:r":                                         `ACL "ip:10.0.0:r", byte 3: 10.0.0 is neither an address nor a network such as 10.0.0.0/8`,
+		"digest:u:r":                                          `ACL "digest:u:r", byte 7: a digest is user:hash; auth::perms, after addauth, saves working out the hash`,
+		"::r":                                                 `ACL "::r", byte 0: there is no scheme before the colon`,
+	} {
+		list, err := parseACL(text)
+		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		if err == nil && aclText(list) != text {
+			t.Errorf("%q was read as %s", text, aclText(list))
+		}
+	}
+}
+
+// TestLessons holds what help teaches to what the commands take.
+func TestLessons(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	for _, topic := range topics() {
+		for _, name := range topic.names {
+			seen[name]++
+		}
+	}
+	for _, c := range commands() {
+		if seen[c.name] != 1 {
+			t.Errorf("%s stands in %d topics, want one", c.name, seen[c.name])
+		}
+		delete(seen, c.name)
+	}
+	for name := range seen {
+		t.Errorf("a topic names %s, which is no command", name)
+	}
+	for name, l := range lessons() {
+		if c, rest := find(strings.Fields(name)); c == nil || len(rest) > 0 {
+			t.Errorf("there is a lesson on %s, which is no command", name)
+		}
+		for _, line := range l.examples {
+			words, err := split(line)
+			if err != nil {
+				t.Errorf("%s: %v", line, err)
+				continue
+			}
+			c, rest := find(words)
+			if c == nil || c.name != name {
+				t.Errorf("%s: an example for %s", line, name)
+				continue
+			}
+			a, err := c.parse(rest)
+			if err == nil && name == "txn" {
+				_, err = txnParts(a)
+			}
+			if err != nil && !strings.Contains(line, "-f ") {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"lss": "ls", "getacl": "getAcl", "creat": "create", "delteall": "deleteall", "zzzzzz": "", "mirrow": "mirror"} {
+		if got := strings.Join(nearest(name), " "); got != want && !strings.HasPrefix(got, want+" ") {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestQuotaText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/zk"
 )
 
 // A command is one row of the table.
@@ -18,9 +21,52 @@ type command struct {
 	max     int  // arguments beside flags; -1 for any number
 	min     int  // arguments beside flags
 	offline bool // needs no connection
-	paths   bool // arguments are paths, for completion
-	raw     bool // flags stand before the arguments only
+	paths   pathUse
+	raw     bool                // flags stand before the arguments only
+	check   func(a *args) error // what can be judged without a server beside paths; may be nil
 	run     func(ctx context.Context, s *shell, a *args) error
+}
+
+// pathUse is which of a command's arguments are paths.
+type pathUse int
+
+const (
+	noPath     pathUse = iota
+	firstPath          // the first
+	secondPath         // the second
+	prefixPath         // the first begins paths
+	placePaths         // two, here or in another ensemble
+)
+
+// checkLocally refuses what no server would take, before one is asked, with the
+// reason and the place.
+func (a *args) checkLocally() error {
+	var paths []string
+	switch c := a.cmd; {
+	case c.paths == firstPath && len(a.words) > 0:
+		paths = a.words[:1]
+	case c.paths == secondPath && len(a.words) > 1:
+		paths = a.words[1:2]
+	case c.paths == placePaths:
+		for _, w := range a.words {
+			if i := strings.IndexByte(w, '/'); i >= 0 {
+				paths = append(paths, w[i:])
+			}
+		}
+	}
+	for _, path := range paths {
+		checked := path
+		if a.cmd.name == "create" && a.has("s") {
+			checked += "0" // the server appends to it
+		}
+		if err := jute.CheckPath(checked); err != nil {
+			return &zk.Error{Op: a.cmd.name, Path: path, Err: err}
+		}
+	}
+	if a.cmd.check != nil {
+		return a.cmd.check(a)
+	}
+	return nil
 }
 
 // A flag is one option of a command.
@@ -223,12 +269,5 @@ func (c *command) printUsage(w io.Writer) {
 	fmt.Fprintln(w, strings.TrimRight(c.name+" "+c.usage, " "))
 	for _, f := range c.flags {
 		fmt.Fprintf(w, "  -%-18s %s\n", strings.TrimRight(f.name+" "+f.value, " "), f.about)
-	}
-}
-
-// printCommands prints the table, as zkCli does for an unknown command.
-func printCommands(w io.Writer) {
-	for _, c := range commands() {
-		fmt.Fprintf(w, "\t%s\n", strings.TrimRight(c.name+" "+c.usage, " "))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
@@ -19,16 +20,15 @@ const (
 func (s *shell) complete(ctx context.Context, line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line) // the editor counts these
 	before, tail := string(runes[:pos]), string(runes[pos:])
-	start := strings.LastIndexAny(before, " \t\"'") + 1
+	done, start, quoted := lastWord(before)
 	head, word := before[:start], before[start:]
-	done, err := split(head)
-	if err != nil {
-		done = strings.Fields(head) // within a quote
-	}
 	c, rest := find(done)
 	switch {
 	case strings.HasPrefix(word, "/"):
 		words = s.completePath(ctx, word)
+		if !quoted {
+			return head, quoteOpen(words), tail
+		}
 	case c != nil && strings.HasPrefix(word, "-"):
 		for _, f := range append(slices.Clone(c.flags), outputFlag) {
 			words = append(words, "-"+f.name+" ")
@@ -38,6 +38,37 @@ func (s *shell) complete(ctx context.Context, line string, pos int) (head string
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, word) })
 	return head, words, tail
+}
+
+// lastWord returns the words before the last one, where that begins, and whether it
+// is within a quote that is still open.
+func lastWord(line string) (done []string, start int, quoted bool) {
+	start = strings.LastIndexAny(line, " \t") + 1
+	if done, err := split(line[:start]); err == nil {
+		if start < len(line) && strings.ContainsAny(line[start:start+1], `"'`) {
+			return done, start + 1, true
+		}
+		return done, start, false
+	}
+	// A blank within a quote: the word begins behind the last that opens one.
+	for at := start; at > 0; {
+		at = strings.LastIndexAny(line[:at], `"'`)
+		if done, err := split(line[:max(at, 0)]); err == nil {
+			return done, at + 1, true
+		}
+	}
+	return nil, start, false
+}
+
+// quoteOpen puts a quote before the paths that need one. It stays open: the path
+// may go on.
+func quoteOpen(paths []string) []string {
+	for i, path := range paths {
+		if strings.ContainsFunc(path, unicode.IsSpace) {
+			paths[i] = `"` + path
+		}
+	}
+	return paths
 }
 
 // completeCommand returns the words that may follow those given in a command's

@@ -55,7 +55,7 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 		return done, err
 	}
 	w := s.writer(to.c, a.cmd.name)
-	defer w.progress.end()
+	defer w.progress.ofTree(ctx, from.c, from.path).end()
 	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).all(ctx) {
 		if err != nil {
 			return done, w.wroteError(what, err)
@@ -162,7 +162,7 @@ func (s *shell) moveInSteps(ctx context.Context, from, to *place, a *args) error
 		return err
 	}
 	differences := 0
-	err = s.compare(ctx, from, to, !a.has("noacl"), func(difference) error {
+	err = s.compare(ctx, "compare", from, to, !a.has("noacl"), func(difference) error {
 		differences++
 		return nil
 	})

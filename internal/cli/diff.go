@@ -21,8 +21,8 @@ type difference struct {
 
 // compare walks two subtrees side by side and tells each difference, in the order
 // of the paths. Ephemeral znodes count as missing.
-func (s *shell) compare(ctx context.Context, from, to *place, withACL bool, tell func(difference) error) error {
-	p := s.out.progress("compare " + from.label + " " + to.label)
+func (s *shell) compare(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
+	p := s.out.progress(what+" "+from.label+" "+to.label).ofTree(ctx, from.c, from.path)
 	defer p.end()
 	left, stopLeft := iter.Pull2(lasting(from.walk(s, "compare", withACL).all(ctx)))
 	defer stopLeft()
@@ -118,7 +118,7 @@ func runDiff(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	same := true
-	err = s.compare(ctx, from, to, !a.has("noacl"), func(d difference) error {
+	err = s.compare(ctx, "diff", from, to, !a.has("noacl"), func(d difference) error {
 		same = false
 		s.printDifference(d)
 		return nil

@@ -4,13 +4,15 @@
 //
 // # How a command runs
 //
-// Main reads its own flags and makes a shell. A line, or the rest of the command
+// Main reads its own flags (options.go; access.go, properties.go and login.go are
+// those about TLS and identities) and makes a shell. A line, or the rest of the command
 // line, goes through split (words and quotes), find (the row of the table in
 // commands.go) and parse (flags and arguments), and ends in the row's run
 // function, which gets a context that an interrupt cancels. Everything printed
 // passes through output: text for people, one JSON value to a line with -o json,
 // colours and progress on a terminal only. What fails comes back as an error,
-// and failure.go turns it into zkCli's words and an exit code.
+// and failure.go turns it into zkCli's words and an exit code. lessons.go is what
+// help teaches beside the table.
 //
 // # Large trees
 //

@@ -53,7 +53,7 @@ func toDocument(relative string, n *znode, acl []zk.ACL) documentNode {
 		d.Base64 = &text
 	}
 	if open := aclText(zk.WorldACL(zk.PermAll)); aclText(acl) != open {
-		d.ACL = strings.Split(aclText(acl), ",")
+		d.ACL = aclEntries(acl)
 	}
 	return d
 }
@@ -91,9 +91,13 @@ func (d *documentNode) acl() ([]zk.ACL, error) {
 	if len(d.ACL) == 0 {
 		return zk.WorldACL(zk.PermAll), nil
 	}
-	list, err := parseACL(strings.Join(d.ACL, ","))
-	if err != nil {
-		return nil, fmt.Errorf("%s: its ACL: %w", d.Path, err)
+	list := make([]zk.ACL, len(d.ACL))
+	for i, entry := range d.ACL {
+		e, offset, reason := parseEntry(entry)
+		if reason != "" {
+			return nil, fmt.Errorf("%s: its %w", d.Path, &aclError{entry, offset, reason})
+		}
+		list[i] = e
 	}
 	return list, nil
 }

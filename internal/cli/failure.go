@@ -18,15 +18,40 @@ func (e unknownCommandError) Error() string {
 
 // connectError says that no server answered.
 type connectError struct {
-	host string
-	err  error
+	host   string
+	secure bool // by TLS
+	err    error
 }
 
 func (e *connectError) Error() string {
-	return fmt.Sprintf("no connection to %s: %v", e.host, e.err)
+	// What the last attempt met says more than that time ran out.
+	text := strings.Replace(plainText(e.err), "wait for a connection: context deadline exceeded; ", "", 1)
+	return fmt.Sprintf("no connection to %s: %s", e.host, text)
 }
 
 func (e *connectError) Unwrap() error { return e.err }
+
+// hint says what to do next, going by the last attempt, which the client tells as
+// text.
+func (e *connectError) hint() string {
+	text := e.err.Error()
+	cut := strings.Contains(text, "EOF") || strings.Contains(text, "connection reset")
+	switch {
+	case strings.Contains(text, "certificate is valid for"), strings.Contains(text, "cannot validate certificate for"), strings.Contains(text, "any IP SANs"):
+		return "its certificate is for another name: connect by that name, or leave the check out with -tls-any-host"
+	case strings.Contains(text, "signed by unknown authority"):
+		return "-tls-ca names the file with the certificate of who signed the servers'"
+	case strings.Contains(text, "remote error: tls"):
+		return "the server wants a certificate that it knows: -tls-cert and -tls-key name its files"
+	case strings.Contains(text, "TLS handshake"):
+		return "is that port one for TLS (secureClientPort)? others want no -tls flags"
+	case cut && e.secure:
+		return "the server may want a certificate: -tls-cert and -tls-key name its files"
+	case cut:
+		return "if that port is one for TLS, add -tls or -tls-ca; zooid cli --help tells more"
+	}
+	return "is a server running there? -server names others; -timeout gives it more time"
+}
 
 // verdictError is an answer rather than a failure: diff found a difference, grep
 // found nothing. It prints nothing.
@@ -82,9 +107,7 @@ func (s *shell) report(ctx context.Context, err error) int {
 	}
 	s.out.w.Flush()
 	if s.out.json {
-		errs := newOutput(s.out.errs, s.out.errs)
-		errs.value(f)
-		errs.w.Flush()
+		s.out.errJSON(f)
 		return f.Exit
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
@@ -93,9 +116,6 @@ func (s *shell) report(ctx context.Context, err error) int {
 			return f.Exit
 		}
 		f.Hint = "help " + usage.cmd.name + " tells its arguments and flags"
-	}
-	if _, ok := errors.AsType[unknownCommandError](err); ok {
-		printCommands(s.out.errs)
 	}
 	fmt.Fprintln(s.out.errs, s.paintError(f.Error))
 	if f.Hint != "" {
@@ -110,22 +130,29 @@ func (s *shell) paintError(text string) string {
 	return o.paint(red, text)
 }
 
+// plainText leaves out the packages' names, with which the client's errors begin:
+// they tell a user nothing.
+func plainText(err error) string {
+	text := strings.ReplaceAll(err.Error(), ": zk: ", ": ")
+	return strings.TrimPrefix(strings.ReplaceAll(text, ": zookeeper: ", ": "), "zk: ")
+}
+
 // describe puts err in zkCli's words where it has some, with a hint and an exit
 // code.
 func describe(err error) failureJSON {
-	// The client's errors begin with its package's name, which tells a user nothing.
-	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "zk: "), ": zk: ", ": ")
-	f := failureJSON{Error: text, Exit: exitFailed, MaybeApplied: zk.MaybeApplied(err)}
+	f := failureJSON{Error: plainText(err), Exit: exitFailed, MaybeApplied: zk.MaybeApplied(err)}
 	if e, ok := errors.AsType[*hintError](err); ok {
 		f.Hint = e.hint
 	}
-	if _, ok := errors.AsType[unknownCommandError](err); ok {
-		f.Exit = exitUnknown
+	if name, ok := errors.AsType[unknownCommandError](err); ok {
+		f.Exit, f.Hint = exitUnknown, "help lists the commands"
+		if names := nearest(string(name)); names != nil {
+			f.Hint = "did you mean " + strings.Join(names, " or ") + "? " + f.Hint
+		}
 		return f
 	}
-	if _, ok := errors.AsType[*connectError](err); ok {
-		f.Exit = exitNotConnected
-		f.Hint = "is a server running there? -server names others; -timeout gives it more time"
+	if e, ok := errors.AsType[*connectError](err); ok {
+		f.Exit, f.Hint = exitNotConnected, e.hint()
 		return f
 	}
 	e, ok := errors.AsType[*zk.Error](err)
@@ -186,7 +213,7 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 	case zk.ErrNoWatcher:
 		return "KeeperErrorCode = No such watcher for " + e.Path
 	}
-	return e.Error()
+	return plainText(e)
 }
 
 // codeHint says what to do next.
@@ -211,6 +238,8 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		return "listquota shows the limits of the znodes above"
 	case zk.ErrReconfigDisabled:
 		return "the servers need reconfigEnabled=true"
+	case zk.ErrAuthFailed:
+		return "check the scheme, the user and the password (addauth, -auth, -sasl); connect opens a new session"
 	case zk.ErrSessionExpired:
 		return "connect opens a new session; ephemeral znodes and watches are gone"
 	}

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/peterh/liner"
 )
 
 const (
@@ -82,9 +79,10 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 	return s.run(ctx, c, words[0], rest)
 }
 
-// keepable reports whether a line may be kept on disk: no credentials.
+// keepable reports whether a line may be kept on disk: no credentials, and nothing
+// that was given after a blank, as in other shells.
 func keepable(line string) bool {
-	return strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "addauth")
+	return line != "" && strings.TrimLeft(line, " \t") == line && !strings.HasPrefix(line, "addauth")
 }
 
 // historyFile is where lines are kept between runs, "" for nowhere.
@@ -99,23 +97,31 @@ func historyFile() string {
 	return filepath.Join(home, ".zooid_history")
 }
 
-func loadHistory(editor *liner.State, file string) {
-	if text, err := os.ReadFile(file); err == nil {
-		// A line that can't be read costs the rest of the history, not the shell.
-		_, _ = editor.ReadHistory(bytes.NewReader(text))
+// historyBytesMax is the size from which the file is cut to its last half: some
+// thousand lines, which is more than the line editor takes.
+const historyBytesMax = 256 << 10
+
+// readHistory returns the lines kept in a file. It cuts a file that has grown large.
+func readHistory(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil || len(text) <= historyBytesMax {
+		return text, err
 	}
+	text = text[len(text)-historyBytesMax/2:]
+	text = text[bytes.IndexByte(text, '\n')+1:]
+	return text, os.WriteFile(file, text, 0o600)
 }
 
-func saveHistory(editor *liner.State, file string, out *output) {
-	if file == "" {
-		return
+// keepHistory adds a line to a file at once: a shell may end by a signal, and
+// others may run beside it.
+func keepHistory(file, line string) error {
+	if file == "" || !keepable(line) {
+		return nil
 	}
-	var text bytes.Buffer
-	_, err := editor.WriteHistory(&text)
-	if err == nil {
-		err = os.WriteFile(file, text.Bytes(), 0o600)
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		out.messagef("keep the history: %v; ZOOID_HISTORY names another file, or nothing for none", err)
-	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
 }

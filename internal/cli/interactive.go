@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"time"
 
 	"github.com/peterh/liner"
 )
@@ -23,7 +26,8 @@ func (s *shell) interactive(ctx context.Context) int {
 	if code := s.start(ctx); code != 0 {
 		return code
 	}
-	fmt.Fprintln(s.out.errs, "Welcome to Zooid! help lists the commands, Tab completes, Ctrl-D leaves.")
+	s.awaitFirst(ctx)
+	fmt.Fprintln(s.out.errs, "Welcome to Zooid! help lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D leaves.")
 	editor := liner.NewLiner()
 	defer editor.Close()
 	editor.SetCtrlCAborts(true)
@@ -32,7 +36,10 @@ func (s *shell) interactive(ctx context.Context) int {
 		return s.complete(ctx, line, pos)
 	})
 	file := historyFile()
-	loadHistory(editor, file)
+	if text, err := readHistory(file); err == nil {
+		// A line that can't be read costs the rest of the history, not the shell.
+		_, _ = editor.ReadHistory(bytes.NewReader(text))
+	}
 	s.setRedraw(redrawPrompt)
 	defer s.setRedraw(nil)
 	for !s.over {
@@ -47,8 +54,12 @@ func (s *shell) interactive(ctx context.Context) int {
 			fmt.Fprintln(s.out.errs)
 			break
 		}
-		if keepable(line) {
+		if strings.TrimSpace(line) != "" {
 			editor.AppendHistory(line)
+		}
+		if err := keepHistory(file, line); err != nil {
+			s.out.messagef("keep the history: %v; ZOOID_HISTORY names another file, or nothing for none", err)
+			file = ""
 		}
 		s.setRedraw(nil)
 		running, stop := notifyInterrupt(ctx)
@@ -56,8 +67,22 @@ func (s *shell) interactive(ctx context.Context) int {
 		stop()
 		s.setRedraw(redrawPrompt)
 	}
-	saveHistory(editor, file, s.out)
 	return s.exit
+}
+
+// firstPatience is how long the first prompt waits for a connection: long enough
+// for one that works, short enough to let one prepare a line for one that doesn't.
+const firstPatience = time.Second
+
+// awaitFirst waits for the first connection, so that the first prompt can show it.
+func (s *shell) awaitFirst(ctx context.Context) {
+	ctx, stop := notifyInterrupt(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, firstPatience)
+	defer cancel()
+	if err := s.client.Wait(ctx); err != nil {
+		fmt.Fprintf(s.out.errs, "%s; commands wait for up to %v\n", plainText(&connectError{s.host, s.opt.access.secure, err}), s.opt.timeout)
+	}
 }
 
 func (s *shell) setRedraw(f func()) {

@@ -6,9 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // Exit codes. 0 is success, as ever.
@@ -21,26 +18,45 @@ const (
 	exitInterrupted  = 130 // by an interrupt, as shells have it
 )
 
-const help = `usage: zooid cli [FLAG]… [COMMAND [ARGUMENT]…]
+const (
+	helpHead = `usage: zooid cli [FLAG]… [COMMAND [ARGUMENT]…]
 
-Runs one command, or reads commands from standard input: with a prompt, history
-and completion on a terminal, as a script otherwise. "zooid cli help" lists the
-commands, "zooid cli help COMMAND" tells about one.
+Looks at and changes the znodes of a ZooKeeper ensemble, Zooid's or Apache's. With a
+COMMAND it runs that one; without, it reads commands from standard input: with a
+prompt, history and completion on a terminal, as a script otherwise (one command to
+a line, # begins a comment).
 
-  -server host:port,…[/chroot]  the ensemble (localhost:2181)
-  -timeout ms                   the session's timeout, and how long to wait for
-                                a connection (30000)
-  -r                            accept a server without quorum, for reads
-  -waitforconnection            connect before reading commands, or fail
-  -o text|json                  how results are printed; json is one value to a line
+  zooid cli                                          a prompt at localhost:2181
+  zooid cli -server zk1:2181,zk2:2181/app            below the znode /app of an ensemble
+  zooid cli -server zk1 ls -R /                      one command
+  zooid cli -server zk1 -o json stat / | jq .stat    for programs
+  zooid cli -server zk1 mirror -dry-run /app zk9:2181/app
+  zooid cli help                                     all commands, by what they are for
+  zooid cli help find                                one of them, with examples
+
+Flags, with one dash or two; those before the empty line are zkCli's, but -D and -o:
+
+`
+	helpTail = `
+The same flags hold for the servers that cp, mv, mirror and diff name. Passwords on a
+command line can be seen by all users of the machine: prefer files.
 
 Exit codes: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached;
 4 diff found a difference, or find or grep found nothing; 127 no such command;
 130 interrupted. A script's is that of its last command.
 
 Colours and progress appear on a terminal only; NO_COLOR=1 turns colours off.
-History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY.
+History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY; addauth
+lines, and lines that begin with a blank, are not.
 `
+)
+
+// printHelp prints what -h asks for.
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, helpHead)
+	printStartFlags(w)
+	fmt.Fprint(w, helpTail)
+}
 
 // Streams are where a shell reads and prints.
 type Streams struct {
@@ -48,31 +64,22 @@ type Streams struct {
 	Out, Err io.Writer // results; messages, errors and progress
 }
 
-// options are the shell's own flags.
-type options struct {
-	server   string
-	timeout  time.Duration
-	readOnly bool
-	wait     bool
-	json     bool
-	version  string
-}
-
 // Main runs the shell and returns its exit code. version is what the command
 // version prints.
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		fmt.Fprintf(io.Err, "zooid cli: %v\n\n%s", err, help)
+		fmt.Fprintf(io.Err, "zooid cli: %s\n  hint: zooid cli --help tells the flags\n", plainText(err))
 		return exitUsage
 	}
 	if opt == nil {
-		fmt.Fprint(io.Out, help)
+		printHelp(io.Out)
 		return 0
 	}
 	opt.version = version
 	s := newShell(*opt, newOutput(io.Out, io.Err))
 	defer s.close()
+	defer keepOutput(io.Out)()
 	ctx := context.Background()
 	if len(words) > 0 {
 		s.single = true
@@ -85,65 +92,4 @@ func Main(arguments []string, io Streams, version string) int {
 		return s.interactive(ctx)
 	}
 	return s.script(ctx, io.In)
-}
-
-// parseOptions reads the shell's flags; words is the command after them. Nil
-// options ask for the help text.
-func parseOptions(arguments []string) (opt *options, words []string, err error) {
-	opt = &options{server: "localhost:2181", timeout: 30 * time.Second}
-	for len(arguments) > 0 {
-		name := arguments[0]
-		if !strings.HasPrefix(name, "-") {
-			return opt, arguments, nil
-		}
-		arguments = arguments[1:]
-		switch name = strings.TrimPrefix(strings.TrimPrefix(name, "-"), "-"); name {
-		case "h", "help":
-			return nil, nil, nil
-		case "r":
-			opt.readOnly = true
-			continue
-		case "waitforconnection":
-			opt.wait = true
-			continue
-		case "server", "timeout", "o":
-		case "client-configuration":
-			return nil, nil, fmt.Errorf("-client-configuration is not supported: it sets up Java's TLS and Kerberos; leave it out, or reach a TLS port through a proxy")
-		default:
-			return nil, nil, fmt.Errorf("there is no flag -%s", name)
-		}
-		if len(arguments) == 0 {
-			return nil, nil, fmt.Errorf("the flag -%s needs a value", name)
-		}
-		if err := opt.set(name, arguments[0]); err != nil {
-			return nil, nil, err
-		}
-		arguments = arguments[1:]
-	}
-	return opt, nil, nil
-}
-
-func (o *options) set(name, value string) (err error) {
-	switch name {
-	case "server":
-		o.server = value
-	case "timeout":
-		ms, err := strconv.Atoi(value)
-		if err != nil || ms <= 0 {
-			return fmt.Errorf("-timeout %q: want milliseconds, such as 30000", value)
-		}
-		o.timeout = time.Duration(ms) * time.Millisecond
-	case "o":
-		o.json, err = outputForm(value)
-	}
-	return err
-}
-
-// outputForm reads the value of -o.
-func outputForm(value string) (json bool, err error) {
-	switch value {
-	case "json", "text":
-		return value == "json", nil
-	}
-	return false, fmt.Errorf("-o %q: want text or json", value)
 }

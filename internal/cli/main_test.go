@@ -35,9 +35,12 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"-h"}, "", 0, "usage: zooid cli", ""},
 		{[]string{"-nosuch"}, "", exitUsage, "", "there is no flag -nosuch"},
 		{[]string{"-server"}, "", exitUsage, "", "the flag -server needs a value"},
-		{[]string{"-timeout", "soon"}, "", exitUsage, "", `-timeout "soon"`},
-		{[]string{"-o", "xml"}, "", exitUsage, "", `-o "xml"`},
-		{[]string{"-client-configuration", "x", "ls", "/"}, "", exitUsage, "", "not supported"},
+		{[]string{"-timeout", "soon"}, "", exitUsage, "", `-timeout: "soon"`},
+		{[]string{"-timeout", "3000000000"}, "", exitUsage, "", `-timeout: "3000000000"`},
+		{[]string{"-o", "xml"}, "", exitUsage, "", `-o: "xml"`},
+		{[]string{"-r=yes"}, "", exitUsage, "", "the flag -r takes no value"},
+		{[]string{"-server", "zk1,,zk2"}, "", exitUsage, "", `connect string "zk1,,zk2", byte 4: empty server name`},
+		{[]string{"-server", "zk1/a//b"}, "", exitUsage, "", `connect string "zk1/a//b", byte 6: chroot: empty`},
 		{append(at, "ls", "/"), "", 0, "[zookeeper]", ""},
 		{append(at, "ls", "/none"), "", exitFailed, "", "Node does not exist: /none"},
 		{append(at, "ls"), "", exitFailed, "", "ls [-s] [-w] [-R] path"},
@@ -49,7 +52,17 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "ls", "/"}, "", exitNotConnected, "", "no connection to 127.0.0.1:1"},
 		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "-waitforconnection"}, "ls /", exitNotConnected, "", "no connection to 127.0.0.1:1"},
 		{[]string{"-server", "127.0.0.1:1", "version"}, "", 0, "TEST", ""},
-		{[]string{"-server", "//", "ls", "/"}, "", exitFailed, "", "connect string"},
+		{[]string{"-server", "//", "ls", "/"}, "", exitUsage, "", "connect string"},
+		{append(at, "cp", "zk1,,zk2/a", "/b"), "", exitFailed, "", `connect string "zk1,,zk2", byte 4: empty server name`},
+		{append(at, "connect", "zk1:0"), "", exitFailed, "", `connect string "zk1:0", byte 0: port "0"`},
+		// refused without a server
+		{[]string{"-server", "127.0.0.1:1", "ls", "relative"}, "", exitFailed, "", `ls relative: invalid path "relative" at byte 0`},
+		{[]string{"-server", "127.0.0.1:1", "set", "/a//b", "x"}, "", exitFailed, "", `set /a//b: invalid path "/a//b" at byte 3`},
+		{[]string{"-server", "127.0.0.1:1", "grep", "x", "/a/"}, "", exitFailed, "", `grep /a/: invalid path "/a/" at byte 2`},
+		{[]string{"-server", "127.0.0.1:1", "cp", "/a", "zk1/b/"}, "", exitFailed, "", `cp /b/: invalid path "/b/" at byte 2`},
+		{[]string{"-server", "127.0.0.1:1", "create", "/a", "x", "world:anyone:q"}, "", exitFailed, "", `ACL "world:anyone:q", byte 13: Unknown perm type: q`},
+		{[]string{"-server", "127.0.0.1:1", "setAcl", "/a", "ip:x:r"}, "", exitFailed, "", `ACL "ip:x:r", byte 3: x is neither`},
+		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "create", "-s", "/a/"}, "", exitNotConnected, "", "no connection"},
 		// scripts
 		{at, "# nothing\n\n", 0, "", ""},
 		{at, "ls /none\nls /\n", 0, "[zookeeper]", "Node does not exist"},
@@ -179,8 +192,8 @@ func TestInterrupt(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	v := newSession(t, startZooid(t))
-	for _, line := range []string{"create /app", "create /app/one", "create /app/other", `create "/app/two words"`} {
-		v.must(t, strings.Fields(strings.ReplaceAll(line, `"`, ""))[:2]...)
+	for _, path := range []string{"/app", "/app/one", "/app/other", "/app/two words"} {
+		v.must(t, "create", path)
 	}
 	for _, c := range []struct{ before, after, head, words string }{
 		{"getA", "", "", `["getAcl " "getAllChildrenNumber "]`},
@@ -191,7 +204,10 @@ func TestCompletion(t *testing.T) {
 		{"get -", "", "get ", `["-b " "-s " "-w " "-x " "-o "]`},
 		{"get /a", " -s", "get ", `["/app"]`},
 		{"get /app/o", "", "get ", `["/app/one" "/app/other"]`},
-		{"get -s /app/", "", "get -s ", `["/app/one" "/app/other" "/app/two"]`},
+		{"get -s /app/", "", "get -s ", `["/app/one" "/app/other" "\"/app/two words"]`},
+		{`get "/app/two w`, "", `get "`, `["/app/two words"]`},
+		{`get 'a b' "/app/two w`, "", `get 'a b' "`, `["/app/two words"]`},
+		{`get -s '/app/t`, "'", `get -s '`, `["/app/two words"]`},
 		{`get "/app/on`, "", `get "`, `["/app/one"]`},
 		{"get /none/", "", "get ", `[]`},
 		{"nosuch x", "", "nosuch ", `[]`},
@@ -199,6 +215,38 @@ func TestCompletion(t *testing.T) {
 		head, words, tail := v.s.complete(t.Context(), c.before+c.after, len([]rune(c.before)))
 		if got := fmt.Sprintf("%q", slices.Clip(words)); head != c.head || got != c.words || tail != c.after {
 			t.Errorf("%q: %q %s %q, want %q %s %q", c.before, head, got, tail, c.head, c.words, c.after)
+		}
+	}
+}
+
+// TestHistoryFile keeps lines between runs, and no secrets.
+func TestHistoryFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "history")
+	for _, line := range []string{"ls /", "addauth digest u:p", " get /secret", "", "get /a"} {
+		if err := keepHistory(file, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := readHistory(file); string(text) != "ls /\nget /a\n" || err != nil {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v, %v", st.Mode(), err)
+	}
+	if err := keepHistory("", "ls /"); err != nil {
+		t.Error(err)
+	}
+	if err := keepHistory(filepath.Join(file, "x"), "ls /"); err == nil {
+		t.Error("a file that can't be written is no error")
+	}
+	if err := os.WriteFile(file, bytes.Repeat([]byte("get /a/long/path\n"), historyBytesMax/16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		text, err := readHistory(file)
+		if err != nil || len(text) > historyBytesMax/2 || !bytes.HasPrefix(text, []byte("get /a/long/path\n")) {
+			t.Errorf("a large file: %d bytes, %v", len(text), err)
 		}
 	}
 }

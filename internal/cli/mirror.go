@@ -29,14 +29,13 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	m := mirror{s: s, a: a, from: from, to: to, dry: a.has("dry-run")}
-	m.w = s.writer(to.c, "mirror")
-	defer m.w.progress.end()
+	m.w = s.silentWriter(to.c) // progress is told by the comparison
 	if !m.dry {
 		if err := makeParents(ctx, to.c, to.path); err != nil {
 			return err
 		}
 	}
-	err = s.compare(ctx, from, to, !a.has("noacl"), func(d difference) error { return m.write(ctx, d) })
+	err = s.compare(ctx, "mirror", from, to, !a.has("noacl"), func(d difference) error { return m.write(ctx, d) })
 	if err == nil {
 		err = m.w.finish(ctx)
 	}

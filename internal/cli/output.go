@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -20,27 +21,64 @@ type output struct {
 	colours  bool          // w is a terminal that shows them
 	terminal bool          // w is a terminal
 	errTerm  bool          // errs is a terminal
+
+	period    time.Duration // between changes of the progress line
+	line      *progress     // the work under way, nil for none
+	lineShown bool          // its line stands on the terminal
 }
 
 // outputBuffer is large enough that listings are written in few calls.
 const outputBuffer = 64 << 10
 
 func newOutput(out, errs io.Writer) *output {
-	o := &output{w: bufio.NewWriterSize(out, outputBuffer), errs: errs}
+	o := &output{errs: errs, period: progressPeriod}
+	o.w = bufio.NewWriterSize(belowLine{o, out}, outputBuffer)
 	o.terminal, o.errTerm = isTerminal(out), isTerminal(errs)
 	o.colours = o.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return o
 }
 
-// isTerminal reports whether w is a terminal, or another character device.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+// belowLine is out, the progress line wiped before anything is written there.
+type belowLine struct {
+	o   *output
+	out io.Writer
 }
+
+func (b belowLine) Write(p []byte) (int, error) {
+	if b.o.terminal {
+		b.o.wipeLine()
+	}
+	return b.out.Write(p)
+}
+
+// wipeLine takes the progress line off the terminal; it comes back by itself.
+func (o *output) wipeLine() {
+	if o.lineShown {
+		o.lineShown = false
+		fmt.Fprint(o.errs, "\r\x1b[K")
+	}
+}
+
+// row prints a line of a table, on a terminal only what fits: the left columns say
+// most, and a table that wraps says nothing.
+func (o *output) row(format string, v ...any) {
+	line := fmt.Sprintf(format, v...)
+	if r := []rune(line); o.terminal && len(r) > o.width() {
+		line = string(r[:o.width()])
+	}
+	o.printf("%s\n", line)
+}
+
+// width returns how many columns the terminal of errs has.
+func (o *output) width() int {
+	if n := columns(o.errs); n > 0 {
+		return n
+	}
+	return widthDefault
+}
+
+// widthDefault is the width of a terminal that doesn't tell.
+const widthDefault = 80
 
 // printf prints a part of a result in text form.
 func (o *output) printf(format string, v ...any) { fmt.Fprintf(o.w, format, v...) }
@@ -66,7 +104,23 @@ func (o *output) show(v any, text func()) {
 // messagef prints a line that is not part of a result, in order with the results.
 func (o *output) messagef(format string, v ...any) {
 	o.w.Flush()
+	o.wipeLine()
+	if o.json {
+		o.errJSON(messageJSON{fmt.Sprintf(format, v...)})
+		return
+	}
 	fmt.Fprintf(o.errs, format+"\n", v...)
+}
+
+type messageJSON struct {
+	Message string `json:"message"`
+}
+
+// errJSON prints v as JSON among the errors.
+func (o *output) errJSON(v any) {
+	errs := newOutput(o.errs, o.errs)
+	errs.value(v)
+	errs.w.Flush()
 }
 
 // notef is messagef for what JSON output says otherwise.

@@ -26,11 +26,15 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	if !ok {
 		return nil, failuref("as in /app or zk1:2181,zk2:2181/app", "%q names no path", text)
 	}
+	c, err := zk.New(host, s.opt.client())
+	if err != nil {
+		return nil, err // the connect string is malformed, and where
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
 	defer cancel()
-	c, err := zk.Open(ctx, host, zk.Options{SessionTimeout: s.opt.timeout, ReadOnly: s.opt.readOnly})
-	if err != nil {
-		return nil, &connectError{host, err}
+	if err := c.Wait(ctx); err != nil {
+		c.Close()
+		return nil, &connectError{host, s.opt.access.secure, err}
 	}
 	return &place{c, "/" + path, text, true}, nil
 }

@@ -1,33 +1,63 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"io"
+	"sync/atomic"
 	"time"
+
+	"github.com/zooid-project/zooid/zk"
 )
 
 // progressPeriod is how often the line changes: often enough to see that it lives,
 // seldom enough to cost nothing.
 const progressPeriod = 200 * time.Millisecond
 
-// progress is a line on the terminal that is written over and over. A nil
-// *progress shows nothing.
+// progress tells of long work: by a line on the terminal that is written over and
+// over, and by results that are printed as they come rather than at the end. A nil
+// *progress does nothing.
 type progress struct {
-	w     io.Writer
+	o     *output
 	what  string
 	start time.Time
 	last  time.Time // when the line was last written
 	count int64
-	shown bool
+	total atomic.Int64                         // 0 while it isn't known
+	ask   func(context.Context) (int64, error) // for the total, once; nil if nobody knows
+	ctx   context.Context                      // of ask
+	done  context.CancelFunc
 }
 
-// progress returns a line about work that may take long; the caller ends it.
+// progress returns a line about work that may take long; the caller ends it. Work
+// that is a part of other work has none.
 func (o *output) progress(what string) *progress {
-	if !o.errTerm || o.json {
+	if o.line != nil {
 		return nil
 	}
 	now := time.Now()
-	return &progress{w: o.errs, what: what, start: now, last: now}
+	o.line = &progress{o: o, what: what, start: now, last: now}
+	return o.line
+}
+
+// of sets how many steps there are.
+func (p *progress) of(total int) *progress {
+	if p != nil {
+		p.total.Store(int64(total))
+	}
+	return p
+}
+
+// ofTree has a server count the steps, which are the znodes from root down, if the
+// work takes so long that anybody wants to know.
+func (p *progress) ofTree(ctx context.Context, c *zk.Client, root string) *progress {
+	if p != nil {
+		p.ctx, p.done = context.WithCancel(ctx)
+		p.ask = func(ctx context.Context) (int64, error) {
+			n, err := c.AllChildrenNumber(ctx, root)
+			return int64(n) + 1, err
+		}
+	}
+	return p
 }
 
 // add counts n more steps.
@@ -36,17 +66,55 @@ func (p *progress) add(n int64) {
 		return
 	}
 	p.count += n
-	if now := time.Now(); now.Sub(p.last) >= progressPeriod {
-		p.last, p.shown = now, true
-		rate := float64(p.count) / now.Sub(p.start).Seconds()
-		fmt.Fprintf(p.w, "\r\x1b[K%s: %d znodes, %.0f/s", p.what, p.count, rate)
+	now := time.Now()
+	if now.Sub(p.last) < p.o.period {
+		return
 	}
+	p.last = now
+	p.o.w.Flush()
+	if !p.o.errTerm || p.o.json {
+		return
+	}
+	if p.ask != nil {
+		go func(ask func(context.Context) (int64, error), ctx context.Context) {
+			if n, err := ask(ctx); err == nil { // older servers can't tell
+				p.total.Store(n)
+			}
+		}(p.ask, p.ctx)
+		p.ask = nil
+	}
+	p.o.lineShown = true
+	fmt.Fprint(p.o.errs, "\r\x1b[K", cut(p.text(now.Sub(p.start)), p.o.width()-1))
+}
+
+// text is the line after so much time.
+func (p *progress) text(spent time.Duration) string {
+	rate := float64(p.count) / max(spent.Seconds(), 1e-3)
+	total := p.total.Load()
+	if total < p.count { // unknown, or others create znodes meanwhile
+		return fmt.Sprintf("%s: %d znodes, %.0f/s", p.what, p.count, rate)
+	}
+	left := time.Duration(float64(total-p.count) / rate * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("%s: %d of %d znodes, %d %%, %.0f/s, %v left", p.what, p.count, total, 100*p.count/total, rate, left)
+}
+
+// cut returns the end of a line that is too long for the terminal: a line that
+// wraps can't be written over, and the numbers stand at its end.
+func cut(line string, width int) string {
+	if r := []rune(line); len(r) > width {
+		return string(r[len(r)-max(width, 0):])
+	}
+	return line
 }
 
 // end wipes the line. It may be called more than once.
 func (p *progress) end() {
-	if p != nil && p.shown {
-		p.shown = false
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if p == nil || p.o.line != p {
+		return
 	}
+	if p.done != nil {
+		p.done()
+	}
+	p.o.wipeLine()
+	p.o.line = nil
 }

@@ -22,17 +22,28 @@ const superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 // startZooid runs a server and returns its address.
 func startZooid(t testing.TB) string {
 	t.Helper()
+	return startServer(t, func(*server.Options) {})[0]
+}
+
+// startServer runs a server with adjusted options and returns its addresses.
+func startServer(t testing.TB, adjust func(*server.Options)) (addresses []string) {
+	t.Helper()
 	settings := tree.DefaultSettings()
 	settings.ExtendedTypes, settings.EnforceQuota, settings.FeatureLevel = true, true, tree.FeatureLevelMax
-	s, err := server.Open(server.Options{
+	o := server.Options{
 		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Tick: 500 * time.Millisecond, Settings: settings,
 		Auth: auth.Options{SuperDigest: superDigest}, FourLetterWords: []string{"*"},
-	})
+	}
+	adjust(&o)
+	s, err := server.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s.Addrs()[0].String()
+	for _, a := range s.Addrs() {
+		addresses = append(addresses, a.String())
+	}
+	return addresses
 }
 
 // apacheClasspath returns that of the newest Apache release at hand.
@@ -54,6 +65,12 @@ func apacheClasspath() string {
 // it skips the test.
 func startApache(t testing.TB) string {
 	t.Helper()
+	return startApacheWith(t, func(string) string { return "" })
+}
+
+// startApacheWith adds lines to its configuration, which may depend on its address.
+func startApacheWith(t testing.TB, more func(address string) string) string {
+	t.Helper()
 	if os.Getenv("ZOOID_COMPAT") != "1" {
 		t.Skip("needs Apache ZooKeeper: set ZOOID_COMPAT=1")
 	}
@@ -66,6 +83,13 @@ func startApache(t testing.TB) string {
 	folder := t.TempDir()
 	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n",
 		folder, l.Addr().(*net.TCPAddr).Port)
+	config += more(address)
+	if err := os.Mkdir(filepath.Join(folder, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "data", "myid"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	file, log := filepath.Join(folder, "zoo.cfg"), filepath.Join(folder, "log")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

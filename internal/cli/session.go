@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 )
 
 func runConnect(_ context.Context, s *shell, a *args) error {
@@ -13,6 +14,9 @@ func runClose(_ context.Context, s *shell, _ *args) error {
 		return errNotConnected
 	}
 	s.disconnect()
+	if !s.single {
+		s.printState("Closed")
+	}
 	return nil
 }
 
@@ -33,10 +37,12 @@ type commandJSON struct {
 	Usage string            `json:"usage"`
 	About string            `json:"about"`
 	Flags map[string]string `json:"flags,omitempty"`
+
+	Examples []string `json:"examples,omitempty"`
 }
 
 func (c *command) toJSON() commandJSON {
-	v := commandJSON{c.name, c.usage, c.about, map[string]string{}}
+	v := commandJSON{c.name, c.usage, c.about, map[string]string{}, lessons()[c.name].examples}
 	for _, f := range c.flags {
 		v.Flags["-"+f.name] = f.about
 	}
@@ -45,12 +51,7 @@ func (c *command) toJSON() commandJSON {
 
 func runHelp(_ context.Context, s *shell, a *args) error {
 	if len(a.words) == 0 {
-		for _, c := range commands() {
-			s.out.show(c.toJSON(), func() { s.out.printf("  %-22s %s\n", c.name, c.about) })
-		}
-		if !s.out.json {
-			s.out.printf("\nhelp COMMAND tells its arguments and flags; -o json prints any result as JSON.\n")
-		}
+		s.printTopics()
 		return nil
 	}
 	c, _ := find(a.words)
@@ -60,6 +61,32 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	s.out.show(c.toJSON(), func() {
 		s.out.printf("%s\n\n", c.about)
 		c.printUsage(s.out.w)
+		l := lessons()[c.name]
+		if l.text != "" {
+			s.out.printf("\n%s\n", l.text)
+		}
+		if l.examples != nil {
+			s.out.printf("\nExamples:\n")
+		}
+		for _, line := range l.examples {
+			s.out.printf("  %s\n", line)
+		}
 	})
 	return nil
+}
+
+// printTopics lists the commands.
+func (s *shell) printTopics() {
+	for _, t := range topics() {
+		if !s.out.json {
+			s.out.printf("%s\n", s.out.paint(blue, t.title))
+		}
+		for _, name := range t.names {
+			c, _ := find(strings.Fields(name))
+			s.out.show(c.toJSON(), func() { s.out.printf("  %-20s %s\n", c.name, c.about) })
+		}
+	}
+	if !s.out.json {
+		s.out.printf("\nhelp COMMAND tells its flags, with examples; -o json prints any result as JSON.\n")
+	}
 }

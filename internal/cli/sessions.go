@@ -28,11 +28,11 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 	sessions := map[string]*sessionJSON{}
 	var failed error
 	for _, server := range s.servers() {
-		cons, err := fourLetterWord(ctx, server, "cons")
+		cons, err := s.fourLetterWord(ctx, server, "cons")
 		if err == nil {
 			addConnections(sessions, server, cons)
 		}
-		dump, dumpErr := fourLetterWord(ctx, server, "dump")
+		dump, dumpErr := s.fourLetterWord(ctx, server, "dump")
 		if dumpErr == nil {
 			addEphemerals(sessions, dump)
 		}
@@ -47,7 +47,7 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 		mine = hex(s.client.Session().ID)
 	}
 	if !s.out.json {
-		s.out.printf("%-20s %9s %7s  %-22s %-22s %s\n", "SESSION", "TIMEOUT", "QUEUED", "CLIENT", "SERVER", "EPHEMERALS")
+		s.out.row("%-20s %9s %7s  %-22s %-22s %s", "SESSION", "TIMEOUT", "QUEUED", "CLIENT", "SERVER", "EPHEMERALS")
 	}
 	for _, one := range list {
 		one.You = one.ID == mine
@@ -64,7 +64,7 @@ func (s *shell) printSession(a *args, one *sessionJSON) {
 	if one.You {
 		id += "*"
 	}
-	s.out.printf("%-20s %9d %7d  %-22s %-22s %d\n", id, one.TimeoutMs, one.Queued, one.Client, one.Server, len(one.Ephemerals))
+	s.out.row("%-20s %9d %7d  %-22s %-22s %d", id, one.TimeoutMs, one.Queued, one.Client, one.Server, len(one.Ephemerals))
 	if a.has("e") {
 		for _, path := range one.Ephemerals {
 			s.out.printf("    %s\n", s.out.name(path))

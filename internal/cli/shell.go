@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -41,7 +42,7 @@ func newShell(opt options, out *output) *shell {
 
 // connect starts a client for the connect string, in place of the one there was.
 func (s *shell) connect(host string) error {
-	c, err := zk.New(host, zk.Options{SessionTimeout: s.opt.timeout, ReadOnly: s.opt.readOnly})
+	c, err := zk.New(host, s.opt.client())
 	if err != nil {
 		return err
 	}
@@ -86,14 +87,36 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
 	defer cancel()
-	err := s.client.Wait(ctx)
+	err := s.awaitConnection(ctx)
 	switch {
+	case errors.Is(err, zk.ErrAuthFailed):
+		return nil, failuref("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w", s.host, err)
 	case zk.SessionLost(err):
 		return nil, failuref("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
 	case err != nil:
-		return nil, &connectError{s.host, err}
+		return nil, &connectError{s.host, s.opt.access.secure, err}
 	}
 	return s.client, nil
+}
+
+// silentPatience is how long a command waits for a connection before it says so.
+const silentPatience = 2 * time.Second
+
+// awaitConnection waits until ctx ends. At a terminal it tells what is wrong as soon
+// as that takes long: who sits there may know that it won't mend itself.
+func (s *shell) awaitConnection(ctx context.Context) error {
+	if !s.out.errTerm || s.out.json {
+		return s.client.Wait(ctx)
+	}
+	short, cancel := context.WithTimeout(ctx, silentPatience)
+	defer cancel()
+	err := s.client.Wait(short)
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return err
+	}
+	trouble := &connectError{s.host, s.opt.access.secure, err}
+	s.out.messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
+	return s.client.Wait(ctx)
 }
 
 // execute runs one command and prints what it fails with. It sets s.exit.
@@ -126,8 +149,11 @@ func (s *shell) run(ctx context.Context, c *command, name string, rest []string)
 	}
 	if form, ok := a.flags[outputFlag.name]; ok {
 		if s.out.json, err = outputForm(form); err != nil {
-			return a.usagef("%s: %v", c.name, err)
+			return a.usagef("%s -o %v", c.name, err)
 		}
+	}
+	if err := a.checkLocally(); err != nil {
+		return err
 	}
 	if !c.offline {
 		if _, err := s.connected(ctx); err != nil {

@@ -62,7 +62,7 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again bool) (failed error) {
 	now, err := inParallel(s.servers(), func(server string) (serverJSON, error) {
 		v := serverJSON{Time: time.Now().UTC().Format(jsonTime), Server: server, at: time.Now()}
-		reply, err := fourLetterWord(ctx, server, "srvr")
+		reply, err := s.fourLetterWord(ctx, server, "srvr")
 		if err != nil {
 			v.Error = err.Error()
 			return v, nil
@@ -77,7 +77,7 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 		if s.out.terminal && again {
 			s.out.printf("\x1b[H\x1b[2J")
 		}
-		s.out.printf("%-24s %-11s %12s %14s %10s %8s %7s %9s\n", "SERVER", "MODE", "REQUESTS/S", "LATENCY MS", "CONNECTED", "QUEUED", "ZNODES", "ZXID")
+		s.out.row("%-24s %-11s %12s %14s %10s %8s %7s %9s", "SERVER", "MODE", "REQUESTS/S", "LATENCY MS", "CONNECTED", "QUEUED", "ZNODES", "ZXID")
 	}
 	for _, v := range now {
 		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
@@ -97,7 +97,7 @@ func (s *shell) printServer(v serverJSON) {
 		s.out.printf("%-24s %s\n", v.Server, s.out.paint(red, v.Error))
 		return
 	}
-	s.out.printf("%-24s %-11s %12.0f %14s %10d %8d %7d %9s\n", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
+	s.out.row("%-24s %-11s %12.0f %14s %10d %8d %7d %9s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
 }
 
 // read takes the lines of srvr.

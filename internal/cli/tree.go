@@ -71,7 +71,7 @@ func runTree(ctx context.Context, s *shell, a *args) error {
 		return nil
 	})
 	if err == nil && !s.out.json {
-		s.out.printf("\n%d znodes\n", count)
+		s.out.printf("\n%s\n", describeCount(count))
 	}
 	return err
 }

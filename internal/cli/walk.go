@@ -62,6 +62,9 @@ func (s *shell) walk(c *zk.Client, root string) walk {
 // each calls visit for every znode until it returns an error.
 func (w walk) each(ctx context.Context, visit func(*znode) error) error {
 	p := w.s.out.progress(w.what)
+	if w.depthMax < 0 {
+		p.ofTree(ctx, w.c, w.root)
+	}
 	defer p.end()
 	for n, err := range w.all(ctx) {
 		if err == nil {

@@ -158,7 +158,9 @@ func (s *shell) followStates(c *zk.Client) {
 			}
 			up := change.State == zk.StateConnected || change.State == zk.StateConnectedReadOnly
 			if word := sessionWord(change.State); word != "" && (connected || change.State.Final()) {
+				s.turn.Lock()
 				s.printState(word)
+				s.turn.Unlock()
 			}
 			connected = connected || up
 		}
@@ -183,9 +185,8 @@ func sessionWord(state zk.State) string {
 	return ""
 }
 
+// printState prints a change of the session's state. The caller holds the turn.
 func (s *shell) printState(word string) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
 	if !s.watches.printing {
 		return
 	}

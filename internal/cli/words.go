@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -19,8 +18,8 @@ const (
 )
 
 // fourLetterWord asks a server one of Apache's four-letter words.
-func fourLetterWord(ctx context.Context, server, word string) (string, error) {
-	reply, err := askWord(ctx, server, word)
+func (s *shell) fourLetterWord(ctx context.Context, server, word string) (string, error) {
+	reply, err := s.opt.access.ask(ctx, server, word)
 	if err != nil {
 		return "", fmt.Errorf("ask %s for %s: %w", server, word, err)
 	}
@@ -30,10 +29,10 @@ func fourLetterWord(ctx context.Context, server, word string) (string, error) {
 	return reply, nil
 }
 
-func askWord(ctx context.Context, server, word string) (string, error) {
+func (a *access) ask(ctx context.Context, server, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
+	conn, err := a.dial(ctx, server)
 	if err != nil {
 		return "", err
 	}

@@ -63,6 +63,11 @@ func readCreate(a *args) (*newZnode, error) {
 	return n, nil
 }
 
+func checkCreate(a *args) error {
+	_, err := readCreate(a)
+	return err
+}
+
 func runCreate(ctx context.Context, s *shell, a *args) error {
 	n, err := readCreate(a)
 	if err != nil {
@@ -194,7 +199,7 @@ func (s *shell) below(ctx context.Context, c *zk.Client, root string) ([]string,
 // batch znodes, and returns how many are certainly gone.
 func (s *shell) deletePaths(ctx context.Context, c *zk.Client, paths []string, batch int) (int, error) {
 	w := s.writer(c, "delete")
-	defer w.progress.end()
+	defer w.progress.of(len(paths)).end()
 	w.batch = batch
 	for i := len(paths) - 1; i >= 0; i-- {
 		if err := w.add(ctx, zk.DeleteOp(paths[i], zk.AnyVersion), 0); err != nil {

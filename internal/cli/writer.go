@@ -41,7 +41,14 @@ type written struct {
 
 // writer returns a writer to c. The caller ends its progress.
 func (s *shell) writer(c *zk.Client, what string) *writer {
-	return &writer{c: c, p: c.Pipeline(), batch: writeBatch, progress: s.out.progress(what)}
+	w := s.silentWriter(c)
+	w.progress = s.out.progress(what)
+	return w
+}
+
+// silentWriter returns a writer without progress.
+func (s *shell) silentWriter(c *zk.Client) *writer {
+	return &writer{c: c, p: c.Pipeline(), batch: writeBatch}
 }
 
 // add takes one more operation, of about so many bytes.

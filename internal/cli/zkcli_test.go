@@ -3,10 +3,14 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +23,13 @@ import (
 var differs = map[string]string{
 	"create -x /t/q":                  "a Java exception's name",
 	"create /t/":                      "the error says where the path is wrong",
+	"deleteall /t/a -b x":             "all numbers are refused in the same words",
+	"delquota -n -b /t":               "a Java exception's name",
+	"printwatches maybe":              "refused; zkCli takes it as off",
+	"reconfig -file /none":            "one error; zkCli's names the file twice",
+	"reconfig -v x -remove 1":         "the error tells what the version is",
+	"removewatches /t/a -x":           "a Java exception's name",
+	"setquota -n x /t":                "all numbers are refused in the same words",
 	"create /t/a one two":             "one error instead of three; nothing is sent",
 	"create /t/c hello foo:bar:cdrwa": "one error instead of two",
 	"create /t/c hello world:anyone":  "one error instead of three; nothing is sent",
@@ -44,14 +55,46 @@ var differs = map[string]string{
 // one, on the same server, and compares what they print.
 func TestAgainstZkCli(t *testing.T) {
 	t.Parallel()
-	address := startApache(t)
-	text, err := os.ReadFile("testdata/zkcli.commands")
+	compareCommands(t, startApache(t), "testdata/zkcli.commands")
+}
+
+// TestReconfigAgainstZkCli does the same on an ensemble, of one server.
+func TestReconfigAgainstZkCli(t *testing.T) {
+	t.Parallel()
+	address := startApacheWith(t, func(address string) string {
+		return "initLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nserver.1=" + freePort(t, address) + ":" + strings.TrimPrefix(freePort(t, address), "127.0.0.1:") + ":participant;" + address + "\n"
+	})
+	compareCommands(t, address, "testdata/reconfig.commands")
+}
+
+// freePort returns an address that nobody listens at, beside another.
+func freePort(t *testing.T, but string) string {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if l.Addr().String() != but {
+			return l.Addr().String()
+		}
+	}
+}
+
+// compareCommands runs a file's commands through both shells.
+func compareCommands(t *testing.T, address, file string) {
+	text, err := os.ReadFile(file)
 	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	members := []byte("server.1=127.0.0.1:1:2:participant;3\n")
+	if err := os.WriteFile(filepath.Join(folder, "members"), members, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var commands []string
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(strings.ReplaceAll(line, "ADDRESS", address)); line != "" && line[0] != '#' {
+		if line = strings.TrimSpace(strings.NewReplacer("ADDRESS", address, "FOLDER", folder).Replace(line)); line != "" && line[0] != '#' {
 			commands = append(commands, line)
 		}
 	}
@@ -70,13 +113,54 @@ func TestAgainstZkCli(t *testing.T) {
 	}
 }
 
+// TestRunsAsZkCli starts Apache's shell and this one with the same arguments and the
+// same input, and compares what they print and their exit codes.
+func TestRunsAsZkCli(t *testing.T) {
+	t.Parallel()
+	address := startApache(t)
+	properties := textFile(t, "zookeeper.client.secure=false", "zookeeper.sasl.client=false", "zookeeper.request.timeout=20000")
+	for _, c := range []struct {
+		arguments []string
+		input     string
+	}{
+		{[]string{"ls", "/"}, ""},
+		{[]string{"-r", "-waitforconnection", "-timeout", "9000", "stat", "/zookeeper"}, ""},
+		{[]string{"-client-configuration", properties, "whoami"}, ""},
+		{[]string{"get", "/none"}, ""},
+		{[]string{"create", "/zookeeper", "x"}, ""},
+		{[]string{"nosuch"}, ""},
+		{nil, "ls /\nclose\nls /\nconnect " + address + "\ngetAcl /\n\nquit\nls /\n"},
+		{nil, "ls /none\nwhoami\nhistory\nredo 1\nhistory\n"},
+	} {
+		arguments := append([]string{"-server", address}, c.arguments...)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		process := zkCli(ctx, arguments...)
+		process.Stdin = strings.NewReader(c.input)
+		want, err := process.CombinedOutput()
+		cancel()
+		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+			t.Fatal(err)
+		}
+		wanted, code := compared(string(want)), process.ProcessState.ExitCode()
+		out, errs, got := once(c.input, arguments...)
+		if printed := compared(out + errs); got != code || printed != wanted {
+			t.Errorf("%q with %q: code %d, want %d\n--- zkCli prints\n%s\n--- this shell\n%s", c.arguments, c.input, got, code, wanted, printed)
+		}
+	}
+}
+
+// zkCli is Apache's shell.
+func zkCli(ctx context.Context, arguments ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Duser.timezone=UTC", "-Duser.language=en", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+		"-cp", apacheClasspath(), "org.apache.zookeeper.ZooKeeperMain"}, arguments...)...)
+}
+
 // runZkCli returns what Apache's shell prints for each command.
 func runZkCli(t *testing.T, address string, commands []string) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	process := exec.CommandContext(ctx, "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Duser.timezone=UTC", "-Duser.language=en", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-		"-cp", apacheClasspath(), "org.apache.zookeeper.ZooKeeperMain", "-server", address, "-waitforconnection")
+	process := zkCli(ctx, "-server", address, "-waitforconnection")
 	in, err := process.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -120,16 +204,21 @@ func runZkCli(t *testing.T, address string, commands []string) []string {
 	return printed
 }
 
+// configVersion is that of a membership in the first epoch.
+var configVersion = regexp.MustCompile(`\b1000000[0-9a-f]{2}\b`)
+
 // compared leaves out what can't or needn't be the same, and the events, which
 // zkCli prints whenever they come.
 func compared(text string) string {
 	var kept []string
-	for line := range strings.Lines(stable(text, "FOLDER")) {
+	text = configVersion.ReplaceAllString(stable(text, "FOLDER"), "VERSION")
+	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
 		switch {
 		case line == "", line == "WATCHER::", strings.HasPrefix(line, "WatchedEvent "), strings.HasPrefix(line, "(exit "),
 			strings.HasPrefix(line, "\t"), strings.HasPrefix(line, "  "), strings.HasPrefix(line, " -"),
-			strings.HasPrefix(line, "ZooKeeper -server host:port"):
+			strings.HasPrefix(line, "ZooKeeper -server host:port"), strings.HasPrefix(line, "Connecting to "),
+			line == "Welcome to ZooKeeper!", line == "JLine support is disabled":
 		default:
 			kept = append(kept, line)
 		}

@@ -138,7 +138,8 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 	}
 	defer w.Close()
 	suspended(states) // before the watch was set: no EventResync follows
-	if err := k.resync(ctx, c); err != nil {
+	r := &reader{c, batchMax}
+	if err := k.resync(ctx, r); err != nil {
 		return err
 	}
 	for {
@@ -154,9 +155,9 @@ func (k *Cache) follow(ctx context.Context, c *zk.Client) error {
 		}
 		switch {
 		case resync:
-			err = k.resync(ctx, c)
+			err = k.resync(ctx, r)
 		case len(dirty) > 0:
-			err = k.refresh(ctx, c, dirty)
+			err = k.refresh(ctx, r, dirty)
 		default:
 			err = ended(w)
 		}
@@ -212,14 +213,15 @@ func (k *Cache) events(w *zk.Watch) (dirty []string, resync bool) {
 
 // refresh reads what has changed, each znode once however many events told of it:
 // what is read is at least as new as they.
-func (k *Cache) refresh(ctx context.Context, c *zk.Client, dirty []string) error {
+func (k *Cache) refresh(ctx context.Context, r *reader, dirty []string) error {
 	for {
-		found, err := read(ctx, c, dirty)
+		found := make(map[string]zk.Node, len(dirty))
+		err := r.read(ctx, dirty, func(path string, node zk.Node) { found[path] = node })
 		if err == nil {
 			k.apply(dirty, found)
 			return nil
 		}
-		if !again(ctx, err) {
+		if !r.onceMore(ctx, err) {
 			return err
 		}
 	}
@@ -252,14 +254,14 @@ func (k *Cache) covers(path string) bool {
 }
 
 // resync reads everything again.
-func (k *Cache) resync(ctx context.Context, c *zk.Client) error {
+func (k *Cache) resync(ctx context.Context, r *reader) error {
 	for {
-		found, err := k.walk(ctx, c)
+		found, err := k.walk(ctx, r)
 		if err == nil {
 			k.replace(found)
 			return nil
 		}
-		if !again(ctx, err) {
+		if !r.onceMore(ctx, err) {
 			return err
 		}
 	}

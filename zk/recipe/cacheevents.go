@@ -154,13 +154,27 @@ func (k *Cache) apply(paths []string, found map[string]zk.Node) {
 	k.merge(paths, found)
 }
 
-// replace takes in a whole walk.
+// replace takes in a whole walk. Only the caller changes nodes, so looking for
+// differences, which takes long in a large tree, holds up no reader.
 func (k *Cache) replace(found map[string]zk.Node) {
+	var differ []string
+	for path, was := range k.nodes {
+		if now, has := found[path]; !has || now.Stat.Mzxid != was.Stat.Mzxid || now.Stat.Czxid != was.Stat.Czxid {
+			differ = append(differ, path)
+		}
+	}
+	for path := range found {
+		if _, had := k.nodes[path]; !had {
+			differ = append(differ, path)
+		}
+	}
+	slices.Sort(differ)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	paths := maps.Clone(found)
-	maps.Copy(paths, k.nodes)
-	k.merge(slices.Sorted(maps.Keys(paths)), found)
+	if len(k.feeds) > 0 {
+		k.merge(differ, found)
+	}
+	k.nodes = found
 	k.mark(true)
 }
 

@@ -1,44 +1,131 @@
 package recipe
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/zooid-project/zooid/zk"
 )
 
-// readsAtOnce bounds the reads a cache has under way: enough to hide the round
-// trip, few enough to leave room for the client's other calls
-// (zk.OutstandingMaxDefault).
-const readsAtOnce = 256
+// How a cache reads: several znodes with each request, so that a million of them
+// cost little more than their bytes, and several requests under way, so that
+// nobody waits for the other.
+const (
+	// batchMax bounds the znodes read by one request. With the usual
+	// jute.maxbuffer of 1 MB the reply is half of what a client takes
+	// (zk.ResponseBytesMaxDefault), however large the znodes are.
+	batchMax = 32
 
-// read returns those of the znodes at paths that exist and may be read.
-func read(ctx context.Context, c *zk.Client, paths []string) (map[string]zk.Node, error) {
-	found := make(map[string]zk.Node, len(paths))
-	err := pipelined(ctx, c, paths, func(p *zk.Pipeline, path string) zk.Future[zk.Node] {
-		return p.Get(ctx, path)
-	}, func(path string, node zk.Node) { found[path] = node })
-	return found, err
+	// listingMax bounds the names asked for by one request, unless one znode has
+	// more children; at some 20 bytes a name it is a reply of a few hundred KB.
+	listingMax = 20_000
+
+	// requestsAtOnce hides the round trip, and leaves room for the client's other
+	// calls (zk.OutstandingMaxDefault).
+	requestsAtOnce = 16
+)
+
+// A reader reads what a cache wants to know.
+type reader struct {
+	c     *zk.Client
+	batch int // znodes a request
 }
 
-// pipelined sends a read for each path, and hands what there is to take.
-func pipelined[T any](ctx context.Context, c *zk.Client, paths []string, send func(*zk.Pipeline, string) zk.Future[T], take func(string, T)) error {
-	p := c.Pipeline()
-	for len(paths) > 0 {
-		some := paths[:min(readsAtOnce, len(paths))]
-		paths = paths[len(some):]
-		var sent []zk.Future[T]
-		for _, path := range some {
-			sent = append(sent, send(p, path))
-		}
-		for i, f := range sent {
-			result, err := f.Wait(ctx)
-			switch {
-			case err == nil:
-				take(some[i], result)
-			case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+// read calls take for those of the znodes at paths that exist and may be read.
+func (r *reader) read(ctx context.Context, paths []string, take func(path string, node zk.Node)) error {
+	batches := (len(paths) + r.batch - 1) / r.batch
+	batch := func(i int) []string { return paths[i*r.batch : min((i+1)*r.batch, len(paths))] }
+	return r.pipelined(ctx, batches, func(p *zk.Pipeline, i int) zk.Future[[]zk.MultiResult] {
+		return p.MultiRead(ctx, ops(batch(i), zk.GetOp)...)
+	}, func(i int, results []zk.MultiResult) error {
+		for j, path := range batch(i) {
+			ok, err := readable(results[j])
+			if err != nil {
 				return err
 			}
+			if ok { // a copy, so that one znode doesn't keep the others of its batch in memory
+				take(path, zk.Node{Data: bytes.Clone(results[j].Data), Stat: results[j].Stat})
+			}
+		}
+		return nil
+	})
+}
+
+// list calls take for each child of the znodes at parents, sizes being how many
+// children they had.
+func (r *reader) list(ctx context.Context, parents []string, sizes []int32, take func(path string)) error {
+	var ends []int // of the batches
+	names := 0
+	for i, size := range sizes {
+		if begin := last(ends); i > begin && (i-begin >= r.batch || names+int(size) > listingMax) {
+			ends, names = append(ends, i), 0
+		}
+		names += int(size)
+	}
+	ends = append(ends, len(parents))
+	batch := func(i int) []string { return parents[last(ends[:i]):ends[i]] }
+	return r.pipelined(ctx, len(ends), func(p *zk.Pipeline, i int) zk.Future[[]zk.MultiResult] {
+		return p.MultiRead(ctx, ops(batch(i), zk.ChildrenOp)...)
+	}, func(i int, results []zk.MultiResult) error {
+		for j, path := range batch(i) {
+			if _, err := readable(results[j]); err != nil {
+				return err
+			}
+			for _, name := range results[j].Children {
+				take(join(path, name))
+			}
+		}
+		return nil
+	})
+}
+
+// last returns the last of v, 0 if there is none.
+func last(v []int) int {
+	if len(v) == 0 {
+		return 0
+	}
+	return v[len(v)-1]
+}
+
+func ops(paths []string, op func(string) zk.MultiOp) []zk.MultiOp {
+	all := make([]zk.MultiOp, len(paths))
+	for i, path := range paths {
+		all[i] = op(path)
+	}
+	return all
+}
+
+// readable reports whether r is of a znode that exists and may be read.
+func readable(r zk.MultiResult) (bool, error) {
+	switch r.Err {
+	case 0:
+		return true, nil
+	case zk.ErrNoNode, zk.ErrNoAuth:
+		return false, nil
+	}
+	return false, r.Err
+}
+
+// pipelined sends n requests, requestsAtOnce under way, and takes the replies in
+// their order.
+func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, int) zk.Future[[]zk.MultiResult], take func(int, []zk.MultiResult) error) error {
+	p := r.c.Pipeline()
+	var sent [requestsAtOnce]zk.Future[[]zk.MultiResult]
+	for i := range n + requestsAtOnce {
+		slot := &sent[i%requestsAtOnce]
+		if done := i - requestsAtOnce; done >= 0 && done < n {
+			results, err := slot.Wait(ctx)
+			if err == nil {
+				err = take(done, results)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if i < n {
+			*slot = send(p, i)
 		}
 	}
 	return nil
@@ -48,39 +135,47 @@ func pipelined[T any](ctx context.Context, c *zk.Client, paths []string, send fu
 // What changes meanwhile is told by the watch, and read again after. The sync
 // makes sure that a new session on a server that lags behind doesn't take the
 // cache back in time.
-func (k *Cache) walk(ctx context.Context, c *zk.Client) (map[string]zk.Node, error) {
-	if err := c.Sync(ctx, k.root); err != nil {
+func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error) {
+	if err := r.c.Sync(ctx, k.root); err != nil {
 		return nil, err
 	}
 	all := map[string]zk.Node{}
 	level := []string{k.root}
 	for depth := 0; len(level) > 0; depth++ {
-		found, err := read(ctx, c, level)
-		if err != nil {
-			return nil, err
+		if len(level) > len(all) { // most of a tree is in one level: make room at once
+			grown := make(map[string]zk.Node, len(all)+len(level))
+			maps.Copy(grown, all)
+			all = grown
 		}
 		var parents []string
-		for _, path := range level {
-			node, ok := found[path]
-			if !ok {
-				continue
-			}
+		var sizes []int32
+		err := r.read(ctx, level, func(path string, node zk.Node) {
 			all[path] = node
 			if node.Stat.NumChildren > 0 && depth < k.depth {
-				parents = append(parents, path)
-			}
-		}
-		level = nil
-		err = pipelined(ctx, c, parents, func(p *zk.Pipeline, path string) zk.Future[zk.Listing] {
-			return p.Children(ctx, path)
-		}, func(path string, l zk.Listing) {
-			for _, name := range l.Children {
-				level = append(level, join(path, name))
+				parents, sizes = append(parents, path), append(sizes, node.Stat.NumChildren)
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
+		level = nil
+		if len(parents) == 0 {
+			break
+		}
+		if err := r.list(ctx, parents, sizes, func(path string) { level = append(level, path) }); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
+}
+
+// onceMore reports whether reading may succeed when tried again: after a lost
+// connection, and with one znode a request where a batch was too large for the
+// limits of this client.
+func (r *reader) onceMore(ctx context.Context, err error) bool {
+	if r.batch > 1 && (errors.Is(err, zk.ErrReplyTooLarge) || errors.Is(err, zk.ErrRequestTooLarge)) {
+		r.batch = 1
+		return true
+	}
+	return again(ctx, err)
 }

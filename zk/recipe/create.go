@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -32,97 +31,23 @@ func ensure(ctx context.Context, c *zk.Client, path string, acl []zk.ACL) error 
 	}
 }
 
-// A made is the outcome of a create: the znode, or why there is none.
-type made struct {
-	path  string
-	czxid int64
-	err   error
-}
-
-// createProtected makes an ephemeral sequential znode in dir, whose name is
-// "_c_UUID-" and name and the server's ten digits, as Curator's protection has
-// it. Missing parents are created.
-//
-// No outcome leaves a znode behind that nobody knows of: when a reply is lost the
-// znode is looked for, for as long as it takes, and when ctx ends first the work
-// goes on behind the caller and what it finds is deleted. (Client.CreateProtected
-// gives up looking where ctx or Options.Retry do.) It all ends with the session.
+// createProtected makes an ephemeral sequential znode in dir by
+// zk.Client.CreateProtected. Missing parents are created.
 func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Options) (string, int64, error) {
-	if err := ctx.Err(); err != nil {
-		return "", 0, fmt.Errorf("recipe: enter %s: %w", dir, context.Cause(ctx))
-	}
-	out := make(chan made)
-	go func() {
-		lasting := context.WithoutCancel(ctx)
-		m := createSurely(lasting, c, dir, "_c_"+newUUID()+"-", name, opt)
-		select {
-		case out <- m:
-		case <-ctx.Done():
-			if m.err == nil {
-				deleteSurely(lasting, c, m.path) // fails only with the session, which deletes it
-			}
-		}
-	}()
-	select {
-	case m := <-out:
-		return m.path, m.czxid, m.err
-	case <-ctx.Done():
-		return "", 0, fmt.Errorf("recipe: enter %s: %w", dir, context.Cause(ctx))
-	}
-}
-
-// createSurely creates the znode and looks for it until it knows the outcome.
-func createSurely(ctx context.Context, c *zk.Client, dir, prefix, name string, opt Options) made {
 	for {
-		path, stat, err := c.CreateStat(ctx, join(dir, prefix+name), opt.Data, zk.ModeEphemeralSequential, opt.acl())
+		path, stat, err := c.CreateProtected(ctx, join(dir, name), opt.Data, zk.ModeEphemeralSequential, opt.acl())
 		switch {
 		case err == nil:
-			return made{path, stat.Czxid, nil}
+			return path, stat.Czxid, nil
 		case errors.Is(err, zk.ErrNoNode):
 			if err := ensure(ctx, c, dir, opt.acl()); err != nil {
-				return made{err: err}
+				return "", 0, err
 			}
-		case !again(ctx, err):
-			return made{err: err}
-		case zk.MaybeApplied(err):
-			m, found := lookFor(ctx, c, dir, prefix)
-			if found || m.err != nil {
-				return m
-			}
+		case ctx.Err() != nil:
+			return "", 0, fmt.Errorf("recipe: enter %s: %w", dir, context.Cause(ctx))
+		default:
+			return "", 0, err
 		}
-	}
-}
-
-// lookFor finds the znode in dir whose name begins with prefix. The sync makes
-// sure that a create on its way has been decided.
-func lookFor(ctx context.Context, c *zk.Client, dir, prefix string) (m made, found bool) {
-	for {
-		err := c.Sync(ctx, dir)
-		var names []string
-		if err == nil {
-			names, _, err = c.Children(ctx, dir)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return made{}, false
-		case err != nil && again(ctx, err):
-			continue
-		case err != nil:
-			return made{err: err}, false
-		}
-		for _, name := range names {
-			if !strings.HasPrefix(name, prefix) {
-				continue
-			}
-			stat, ok, err := c.Exists(ctx, join(dir, name))
-			switch {
-			case err == nil && ok:
-				return made{join(dir, name), stat.Czxid, nil}, true
-			case err != nil && !again(ctx, err):
-				return made{err: err}, false
-			}
-		}
-		return made{}, false
 	}
 }
 

@@ -2,6 +2,7 @@ package recipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -12,49 +13,54 @@ import (
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
-// All together, on a server of its own.
-func Example() {
+// withServer runs an example with the sessions of a server of its own, and the
+// first of them.
+func withServer(example func(ctx context.Context, c *zk.Client, sessions *recipe.Sessions)) {
 	dir, err := os.MkdirTemp("", "recipe-example-")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer os.RemoveAll(dir)
 	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := zk.Open(ctx, s.Addrs()[0].String(), zk.Options{})
+	sessions := recipe.NewSessions(func() (*zk.Client, error) {
+		return zk.New(s.Addrs()[0].String(), zk.Options{})
+	})
+	defer sessions.Close()
+	c, err := sessions.Client(ctx)
+	check(err)
+	example(ctx, c, sessions)
+}
+
+// check ends an example that goes wrong.
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close()
+}
 
-	held, err := recipe.NewMutex(c, "/locks/report", recipe.Options{}).Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held:", held.Context().Err() == nil, held.Token() > 0)
-	_, err = recipe.NewMutex(c, "/locks/report", recipe.Options{}).TryLock(ctx)
-	fmt.Println(err)
-	if err := held.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(context.Cause(held.Context()))
+// A few recipes, one after the other.
+func Example() {
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		held, err := recipe.NewMutex(c, "/locks/report", recipe.Options{}).Lock(ctx)
+		check(err)
+		fmt.Println("held:", held.Context().Err() == nil, held.Token() > 0)
+		_, err = recipe.NewMutex(c, "/locks/report", recipe.Options{}).TryLock(ctx)
+		fmt.Println(err)
+		check(held.Unlock(ctx))
+		fmt.Println(context.Cause(held.Context()))
 
-	q := recipe.NewQueue(c, "/work", recipe.Options{})
-	for _, item := range []string{"one", "two"} {
-		if err := q.Put(ctx, []byte(item)); err != nil {
-			log.Fatal(err)
+		q := recipe.NewQueue(c, "/work", recipe.Options{})
+		for _, item := range []string{"one", "two"} {
+			check(q.Put(ctx, []byte(item)))
 		}
-	}
-	items, err := q.Take(ctx)
-	fmt.Printf("%s %v\n", items, err)
+		items, err := q.Take(ctx)
+		fmt.Printf("%s %v\n", items, err)
 
-	sum, err := recipe.NewCounter(c, "/visits", recipe.Options{}).Add(ctx, 3)
-	fmt.Println(sum, err)
+		sum, err := recipe.NewCounter(c, "/visits", recipe.Options{}).Add(ctx, 3)
+		fmt.Println(sum, err)
+	})
 	// Output:
 	// held: true true
 	// recipe: lock /locks/report: the lock is held by another
@@ -63,118 +69,182 @@ func Example() {
 	// 3 <nil>
 }
 
-// A nightly job that must run once, on whichever machine gets there first.
+// A nightly job that runs once, on whichever machine gets there first.
 func ExampleMutex() {
-	job := func(ctx context.Context, c *zk.Client) error {
-		held, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{}).TryLock(ctx)
+	job := func(ctx context.Context, c *zk.Client, machine string) error {
+		held, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{Data: []byte(machine)}).TryLock(ctx)
+		if errors.Is(err, recipe.ErrTaken) {
+			fmt.Println(machine, "has nothing to do")
+			return nil
+		}
 		if err != nil {
-			return err // recipe.ErrTaken: another machine is at it
+			return err
 		}
 		defer held.Unlock(ctx)
 		work := held.Context() // ends when the lock is in doubt
-		fmt.Println("writing with token", held.Token())
-		<-work.Done()
-		return context.Cause(work)
+		fmt.Println(machine, "works, sure of the lock:", work.Err() == nil)
+		return nil
 	}
-	_ = job
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		check(job(ctx, c, "first"))
+		taken, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{}).Lock(ctx)
+		check(err)
+		check(job(ctx, c, "second"))
+		check(taken.Unlock(ctx))
+	})
+	// Output:
+	// first works, sure of the lock: true
+	// second has nothing to do
 }
 
 // A write that is refused unless the lock is held when it is applied.
 func ExampleHeld_Guard() {
-	save := func(ctx context.Context, c *zk.Client, held *recipe.Held, state []byte) error {
-		_, err := c.Multi(ctx, held.Guard(), zk.SetOp("/state", state, zk.AnyVersion))
-		return err // wraps zk.ErrNoNode if the lock was lost
-	}
-	_ = save
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		_, err := c.Create(ctx, "/state", []byte("empty"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		check(err)
+		held, err := recipe.NewMutex(c, "/lock", recipe.Options{}).Lock(ctx)
+		check(err)
+		save := func(state string) error {
+			_, err := c.Multi(ctx, held.Guard(), zk.SetOp("/state", []byte(state), zk.AnyVersion))
+			return err
+		}
+		fmt.Println(save("mine"))
+		check(held.Unlock(ctx))
+		fmt.Println(errors.Is(save("mine, still"), zk.ErrNoNode))
+	})
+	// Output:
+	// <nil>
+	// true
 }
 
-func ExampleElection() {
-	sessions := recipe.NewSessions(func() (*zk.Client, error) {
-		return zk.New("zk1:2181,zk2:2181,zk3:2181/app", zk.Options{SessionTimeout: 10 * time.Second})
+// Two may be in, the third may not wait for long.
+func ExampleSemaphore() {
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		s := recipe.NewSemaphore(c, "/printers", 2, recipe.Options{})
+		for range 2 {
+			lease, err := s.Acquire(ctx)
+			check(err)
+			defer lease.Unlock(ctx)
+		}
+		soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := s.Acquire(soon)
+		fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	})
-	defer sessions.Close()
-	lead := func(ctx context.Context, e *recipe.Election) error {
-		return e.Run(ctx, func(ctx context.Context, held *recipe.Held) error {
-			log.Printf("leading with token %d", held.Token())
-			<-ctx.Done() // in doubt, or the program ends
-			return ctx.Err()
+	// Output: true
+}
+
+// Whoever leads works until its context ends, which is when leadership is in doubt.
+func ExampleElection() {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *recipe.Sessions) {
+		e := recipe.NewElection(sessions, "/leader", recipe.Options{Data: []byte("me")})
+		err := e.Run(ctx, func(ctx context.Context, held *recipe.Held) error {
+			leader, err := e.Leader(ctx)
+			fmt.Printf("%s leads, that is us: %v\n", leader.Data, leader.Token == held.Token())
+			return err // resigns
 		})
-	}
-	_ = lead
+		fmt.Println(err)
+	})
+	// Output:
+	// me leads, that is us: true
+	// <nil>
 }
 
 // At least once: what a consumer didn't finish goes to another.
 func ExampleQueue_Claim() {
-	consume := func(ctx context.Context, q *recipe.Queue) error {
-		for {
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		q := recipe.NewQueue(c, "/work", recipe.Options{})
+		check(q.Put(ctx, []byte("a parcel")))
+		for _, finishes := range []bool{false, true} {
 			claim, err := q.Claim(ctx)
-			if err != nil {
-				return err
-			}
-			for _, item := range claim.Items {
-				fmt.Printf("working on %s\n", item)
-			}
-			if err := claim.Done(ctx); err != nil {
-				return err
+			check(err)
+			fmt.Printf("working on %s\n", claim.Items)
+			if finishes {
+				check(claim.Done(ctx))
+			} else {
+				check(claim.Return(ctx))
 			}
 		}
-	}
-	_ = consume
+		n, err := q.Len(ctx)
+		fmt.Println(n, err)
+	})
+	// Output:
+	// working on [a parcel]
+	// working on [a parcel]
+	// 0 <nil>
 }
 
+// A cache tells what is there, and then what changes.
 func ExampleCache() {
-	follow := func(ctx context.Context, sessions *recipe.Sessions) error {
+	withServer(func(ctx context.Context, c *zk.Client, sessions *recipe.Sessions) {
+		world := zk.WorldACL(zk.PermAll)
+		for _, path := range []string{"/config", "/config/color"} {
+			_, err := c.Create(ctx, path, []byte("blue"), zk.ModePersistent, world)
+			check(err)
+		}
 		config := recipe.NewTreeCache(sessions, "/config")
 		defer config.Close()
+		check(config.Wait(ctx))
 		for e, err := range config.Events(ctx) {
-			switch {
-			case err != nil:
-				return err
-			case e.Type == recipe.CacheStale:
-				log.Print("the connection is lost; going on with what we know")
-			case e.Type == recipe.CacheReset:
-				log.Print("we were too slow; here is everything again")
-			default:
-				fmt.Println(e.Type, e.Path)
+			check(err)
+			if e.Path != "" {
+				fmt.Printf("%v %s %s\n", e.Type, e.Path, e.Node.Data)
+			}
+			switch e.Type {
+			case recipe.CacheFresh:
+				fmt.Println("that is everything")
+				_, err := c.Set(ctx, "/config/color", []byte("red"), zk.AnyVersion)
+				check(err)
+			case recipe.CacheChanged:
+				node, ok := config.Get("/config/color") // asks nobody
+				fmt.Printf("%s %v\n", node.Data, ok)
+				return
 			}
 		}
-		return nil
-	}
-	_ = follow
+	})
+	// Output:
+	// added /config blue
+	// added /config/color blue
+	// that is everything
+	// changed /config/color red
+	// red true
 }
 
+// One who offers a service, and one who uses it.
 func ExampleDiscovery() {
-	call := func(ctx context.Context, sessions *recipe.Sessions) error {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *recipe.Sessions) {
 		d := recipe.NewDiscovery(sessions, "/services", recipe.Options{})
 		port := 8080
 		me, err := d.Register(recipe.Instance{Name: "web", Address: "10.0.0.1", Port: &port})
-		if err != nil {
-			return err
-		}
+		check(err)
 		defer me.Close()
-		backends := d.Provider("db")
+		_, err = me.Wait(ctx)
+		check(err)
+
+		backends := d.Provider("web")
 		defer backends.Close()
-		if err := backends.Wait(ctx); err != nil {
-			return err
-		}
+		check(backends.Cache().Wait(ctx))
 		if i, ok := backends.Next(); ok {
-			fmt.Println("using", i.Address)
+			fmt.Println("using", i.Address, *i.Port)
 		}
-		return nil
-	}
-	_ = call
+	})
+	// Output: using 10.0.0.1 8080
 }
 
 // Several changes, applied once, also if a reply is lost.
 func ExampleLedger() {
-	transfer := func(ctx context.Context, c *zk.Client, from, to int32) error {
+	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+		world := zk.WorldACL(zk.PermAll)
+		for _, path := range []string{"/a", "/b"} {
+			_, err := c.Create(ctx, path, []byte("100"), zk.ModePersistent, world)
+			check(err)
+		}
 		ledger := recipe.NewLedger(c, "/ledgers", recipe.Options{})
 		defer ledger.Close(ctx)
-		_, err := ledger.Commit(ctx,
-			zk.SetOp("/accounts/a", []byte("90"), from),
-			zk.SetOp("/accounts/b", []byte("110"), to),
-		)
-		return err
-	}
-	_ = transfer
+		_, err := ledger.Commit(ctx, zk.SetOp("/a", []byte("90"), 0), zk.SetOp("/b", []byte("110"), 0))
+		a, _, _ := c.Get(ctx, "/a")
+		b, _, _ := c.Get(ctx, "/b")
+		fmt.Printf("%s %s %v\n", a, b, err)
+	})
+	// Output: 90 110 <nil>
 }

@@ -57,48 +57,52 @@ func TestMutexUnderCuts(t *testing.T) {
 // uninterrupted mutual exclusion: no increment made by reading and writing under
 // the lock is lost.
 func TestMutexGuardsUnderExpiry(t *testing.T) {
-	each(t, func(a *arena) {
-		admin := a.client()
-		if _, err := admin.Create(a.ctx, "/count", []byte("0"), zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-		var sources []*recipe.Sessions
-		faults := []func(){a.cut, a.cut}
-		for range 4 {
-			s := a.source()
-			sources = append(sources, s)
-			faults = append(faults, func() { a.expire(s) })
-		}
-		over := a.storm(faults...)
-		var made atomic.Int64
-		var wg sync.WaitGroup
-		for _, s := range sources {
-			wg.Go(func() {
-				for round := 0; round < 3 || !finished(over); {
-					c, err := s.Client(a.ctx)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					done, err := increment(a.ctx, c, admin)
-					if a.ctx.Err() != nil {
-						t.Errorf("stuck: %v", err)
-						return
-					}
-					if done {
-						round++
-						made.Add(1)
-					}
+	each(t, func(a *arena) { guardedCount(a, a.cut, a.cut) })
+}
+
+// guardedCount has four count under a lock while faults happen, the end of their
+// sessions among them. Whoever waits too long is stuck.
+func guardedCount(a *arena, faults ...func()) {
+	t := a.t
+	admin := a.client()
+	_, err := admin.Create(a.ctx, "/count", []byte("0"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+	a.must(err)
+	var sources []*recipe.Sessions
+	for range 4 {
+		s := a.source()
+		sources = append(sources, s)
+		faults = append(faults, func() { a.expire(s) })
+	}
+	over := a.storm(faults...)
+	var made atomic.Int64
+	var wg sync.WaitGroup
+	for _, s := range sources {
+		wg.Go(func() {
+			for round := 0; round < 3 || !finished(over); {
+				c, err := s.Client(a.ctx)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			})
-		}
-		wg.Wait()
-		data, _, err := admin.Get(a.ctx, "/count")
-		a.must(err)
-		if string(data) != strconv.FormatInt(made.Load(), 10) {
-			t.Errorf("count %s after %d increments", data, made.Load())
-		}
-	})
+				done, err := increment(a.ctx, c, admin)
+				if a.ctx.Err() != nil {
+					t.Errorf("stuck: %v", err)
+					return
+				}
+				if done {
+					round++
+					made.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	data, _, err := admin.Get(a.ctx, "/count")
+	a.must(err)
+	t.Logf("%d increments", made.Load())
+	if string(data) != strconv.FormatInt(made.Load(), 10) {
+		t.Errorf("count %s after %d increments", data, made.Load())
+	}
 }
 
 // increment adds one to /count under a lock, and reports whether it surely did. It

@@ -20,11 +20,18 @@ func TestQueueUnderCuts(t *testing.T) {
 		over := a.storm(a.cut)
 		const producers, consumers = 2, 3
 		var put [producers]int
+		backlog := make(chan struct{}, 100) // items that nobody has taken: more would only wait
 		var producing, consuming sync.WaitGroup
 		for p := range producers {
 			q := recipe.NewQueue(a.client(), "/q", recipe.Options{})
 			producing.Go(func() {
 				for ; put[p] < 20 || !finished(over); put[p]++ {
+					select {
+					case backlog <- struct{}{}:
+					case <-a.ctx.Done():
+						t.Errorf("put: %v", a.ctx.Err())
+						return
+					}
 					if err := q.Put(a.ctx, fmt.Appendf(nil, "%d %d", p, put[p])); err != nil {
 						t.Errorf("put: %v", err)
 						return
@@ -60,6 +67,10 @@ func TestQueueUnderCuts(t *testing.T) {
 					mu.Lock()
 					seen[string(items[0])]++
 					mu.Unlock()
+					select {
+					case <-backlog:
+					default: // an item taken twice, which is told below
+					}
 				}
 			})
 		}

@@ -2,7 +2,9 @@ package zktest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/zk"
@@ -27,12 +30,19 @@ type Options struct {
 	// SuperDigest is the digest scheme's super user, "user:hash"; "" for none.
 	SuperDigest string
 
+	// Users are those who may log in by SASL (zk.DigestMD5), with their passwords.
+	// Nil for no SASL; nobody has to log in.
+	Users map[string]string
+
 	// Log gets what the servers have to say. Nil discards.
 	Log *slog.Logger
 }
 
 // TickDefault is short, so that tests needn't wait long for a session's end.
 const TickDefault = 200 * time.Millisecond
+
+// version is what the servers say to srvr, in the form that clients parse.
+const version = "3.9.5-zktest, built on 2026-01-01 00:00 UTC"
 
 // SessionTimeoutMax lets tests have sessions that outlast a machine that is busy
 // with other tests.
@@ -70,7 +80,11 @@ func Start(t testing.TB, o Options) *Ensemble {
 		opt := server.Options{
 			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Tick: o.Tick, SessionTimeoutMax: SessionTimeoutMax,
 			Settings: tree.Settings{ExtendedTypes: true}, Auth: auth.Options{SuperDigest: o.SuperDigest}, Log: o.Log,
-			FourLetterWords: []string{"*"},
+			FourLetterWords: []string{"*"}, Version: version,
+		}
+		if o.Users != nil {
+			opt.Auth.SASL = true
+			opt.SASL.Mechanism = sasl.NewDigestMD5(o.Users, "", rand.Reader)
 		}
 		if members != nil {
 			opt.PeerListen = members[i].Addrs[0]
@@ -131,6 +145,47 @@ func (e *Ensemble) Connect() string {
 
 // ConnectTo returns the connect string of one server, counted from 0.
 func (e *Ensemble) ConnectTo(i int) string { return e.px[i].Address() }
+
+// Direct returns the connect string of server i, past the proxy: it isn't cut, and
+// not refused. It changes when the server restarts.
+func (e *Ensemble) Direct(i int) string { return e.address(i) }
+
+// Leader returns the number of the server that leads, as far as one says so: -1
+// while there is none. A server alone leads.
+func (e *Ensemble) Leader() int {
+	for i := range e.px {
+		mode := modeOf(e.address(i))
+		if mode == "leader" || mode == "standalone" {
+			return i
+		}
+	}
+	return -1
+}
+
+// modeOf asks a server what it is; "" if it doesn't say.
+func modeOf(address string) string {
+	conn, err := net.DialTimeout("tcp", address, modeWait)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(modeWait)); err != nil {
+		return ""
+	}
+	if _, err := conn.Write([]byte("srvr")); err != nil {
+		return ""
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(answer), "\nMode: ")
+	mode, _, _ := strings.Cut(after, "\n")
+	return mode
+}
+
+// modeWait bounds how long a server may take to say what it is.
+const modeWait = 5 * time.Second
 
 // address returns where server i listens, "" if it is stopped.
 func (e *Ensemble) address(i int) string {

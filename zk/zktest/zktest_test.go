@@ -104,3 +104,31 @@ func TestExpire(t *testing.T) {
 	}
 	zktest.Expire(t, c, e.Connect()) // once more does nothing
 }
+
+// There is one leader, another one after it has stopped, and who is stopped leads
+// nobody.
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	e := zktest.Start(t, zktest.Options{Servers: 3})
+	ctx := within(t)
+	leader := func(not int) int {
+		for ctx.Err() == nil {
+			if i := e.Leader(); i >= 0 && i != not {
+				return i
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatal("no leader")
+		return -1
+	}
+	first := leader(-1)
+	e.Stop(first)
+	second := leader(first)
+	e.Stop(second)
+	if i := e.Leader(); i == first || i == second {
+		t.Errorf("server %d leads, though it is stopped", i)
+	}
+	if alone := zktest.Start(t, zktest.Options{}); alone.Leader() != 0 {
+		t.Errorf("of one server, %d leads", alone.Leader())
+	}
+}

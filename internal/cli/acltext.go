@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// permLetter is how a permission is written, and what it allows.
+type permLetter struct {
+	letter byte
+	perm   zk.Perm
+	means  string
+}
+
+// permLetters are the permissions in the order zkCli prints them.
+var permLetters = []permLetter{
+	{'c', zk.PermCreate, "create children"},
+	{'d', zk.PermDelete, "delete children"},
+	{'r', zk.PermRead, "read data and list children"},
+	{'w', zk.PermWrite, "write data"},
+	{'a', zk.PermAdmin, "set the ACL"},
+}
+
+func permText(p zk.Perm) string {
+	var b strings.Builder
+	for _, l := range permLetters {
+		if p&l.perm != 0 {
+			b.WriteByte(l.letter)
+		}
+	}
+	return b.String()
+}
+
+// An aclError says what is wrong with an ACL's text, and where.
+type aclError struct {
+	text   string
+	offset int // byte offset of the offending part
+	reason string
+}
+
+func (e *aclError) Error() string {
+	return fmt.Sprintf("ACL %q, byte %d: %s", e.text, e.offset, e.reason)
+}
+
+// parseACL reads scheme:id:perms,… where the id may hold colons, and commas in the
+// scheme x509. zkCli drops the entries it can't read and goes on; here nothing is
+// sent.
+func parseACL(text string) ([]zk.ACL, error) {
+	var list []zk.ACL
+	for at := 0; at <= len(text); {
+		end := entryEnd(text, at)
+		e, offset, reason := parseEntry(text[at:end])
+		if reason != "" {
+			return nil, advise(&aclError{text, at + offset, reason},
+				"as in world:anyone:cdrwa, ip:10.0.0.0/8:r, auth::cdrwa; text with blanks needs quotes; help setAcl tells more")
+		}
+		list = append(list, e)
+		at = end + 1
+	}
+	return list, nil
+}
+
+// entryEnd returns where the entry ends that begins at a byte: at a comma or at
+// the end. A certificate's subject has commas of its own; the entry goes on until
+// it can be read.
+func entryEnd(text string, at int) int {
+	for end := at; ; end++ {
+		if comma := strings.IndexByte(text[end:], ','); comma >= 0 {
+			end += comma
+		} else {
+			end = len(text)
+		}
+		if _, _, reason := parseEntry(text[at:end]); reason == "" || end == len(text) || !strings.HasPrefix(text[at:], "x509:") {
+			return end
+		}
+	}
+}
+
+// parseEntry reads one entry, or returns the reason why it can't, and where. It
+// refuses what servers refuse in the schemes that all of them have; others are for
+// the server to judge.
+func parseEntry(entry string) (e zk.ACL, offset int, reason string) {
+	first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
+	if first < 0 || first == last {
+		return e, 0, entry + " does not have the form scheme:id:perm"
+	}
+	if first == 0 {
+		return e, 0, "there is no scheme before the colon"
+	}
+	e.ID = zk.ID{Scheme: entry[:first], ID: entry[first+1 : last]}
+	for i := last + 1; i < len(entry); i++ {
+		at := slices.IndexFunc(permLetters, func(l permLetter) bool { return l.letter == entry[i] })
+		if at < 0 {
+			return e, i, fmt.Sprintf("Unknown perm type: %c", entry[i])
+		}
+		e.Perms |= permLetters[at].perm
+	}
+	id := e.ID.ID
+	switch e.ID.Scheme {
+	case "world":
+		if id != "anyone" {
+			reason = "the only id of the scheme world is anyone"
+		}
+	case "ip":
+		if !isNetwork(id) {
+			reason = id + " is neither an address nor a network such as 10.0.0.0/8"
+		}
+	case "digest":
+		if strings.Count(id, ":") != 1 {
+			reason = "a digest is user:hash; auth::perms, after addauth, saves working out the hash"
+		}
+	}
+	return e, first + 1, reason
+}
+
+// aclText is what parseACL reads.
+func aclText(list []zk.ACL) string { return strings.Join(aclEntries(list), ",") }
+
+// aclEntries is what parseEntry reads.
+func aclEntries(list []zk.ACL) []string {
+	entries := make([]string, len(list))
+	for i, e := range list {
+		entries[i] = e.ID.Scheme + ":" + e.ID.ID + ":" + permText(e.Perms)
+	}
+	return entries
+}
+
+// isNetwork reports whether text is an address or a network.
+func isNetwork(text string) bool {
+	if _, err := netip.ParsePrefix(text); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}

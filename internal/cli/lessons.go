@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A topic is a part of what help lists: commands by what they are for.
+type topic struct {
+	title string
+	names []string
+}
+
+// topics holds every command once.
+func topics() []topic {
+	return []topic{
+		{"Look", []string{"ls", "get", "stat", "tree", "find", "grep", "du", "getAllChildrenNumber", "getEphemerals"}},
+		{"Change", []string{"create", "set", "delete", "deleteall", "txn", "sync"}},
+		{"Copy and compare", []string{"cp", "mv", "mirror", "diff", "export", "import"}},
+		{"Watch", []string{"watch", "addWatch", "removewatches", "printwatches"}},
+		{"Permissions", []string{"getAcl", "setAcl", "acl explain", "addauth", "whoami"}},
+		{"Quotas", []string{"setquota", "listquota", "delquota"}},
+		{"Servers", []string{"top", "stat top", "session list", "config", "reconfig"}},
+		{"This shell", []string{"help", "history", "redo", "connect", "close", "version", "quit", "exit"}},
+	}
+}
+
+// A lesson is what help tells about a command beside its flags.
+type lesson struct {
+	text     string
+	examples []string
+}
+
+const placesText = `A place is a path of this ensemble, or host:port,…/path of another, which is reached
+with the flags this shell was started with.`
+
+// lessons returns those of the commands that need one, by name.
+func lessons() map[string]lesson {
+	return map[string]lesson{
+		"acl explain": {"Tells for each entry of the ACL whom it means, and what you may do: you are all the\nidentities that whoami prints.", []string{"acl explain /app"}},
+		"addWatch":    {"Events are printed between commands, also while you type. watch follows changes more\nreadably.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"}},
+		"addauth":     {"The identity counts until the session ends. It isn't kept in the history.", []string{"addauth digest alice:secret"}},
+		"connect":     {"Watches and ephemeral znodes of the old session go with it.", []string{"connect", "connect zk1:2181,zk2:2181/app"}},
+		"cp":          {placesText + " Parents that are missing are made; ephemeral\nznodes are left out.", []string{"cp /app /app-copy", "cp /app zk9:2181/app"}},
+		"create": {"Data with blanks needs quotes. An ACL is scheme:id:permissions,… with the permissions\nc (create children), d (delete children), r (read), w (write), a (set the ACL).",
+			[]string{"create /app", `create /app/greeting "hello world"`, "create -s -e /app/worker-", "create /app/secret x digest:alice:9kP5rAWWRQWcNLSo4tDl1ZPFdkg=:cdrwa", "create -t 60000 /app/lease x"}},
+		"deleteall": {"Deletes from the bottom up, many znodes to a transaction. What was deleted before a\nfailure stays deleted.", []string{"deleteall -dry-run /app", "deleteall /app"}},
+		"diff":      {placesText + "\n- is only in the first, + only in the second, ! in both but different.", []string{"diff /app /app-copy", "diff -noacl /app zk9:2181/app"}},
+		"du":        {"Prints bytes of data, znodes and path, each with all below it.", []string{"du -s /", "du -h -n 10 /"}},
+		"export":    {"Without a file it goes to standard output. The file appears when it is whole. YAML and\nJSON can be edited; a tar can be unpacked.", []string{"export /app app.json", "export /app app.tar.gz", "export -format yaml /app"}},
+		"find": {"All flags must hold. Numbers take + for more and - for less.",
+			[]string{"find -name worker-* /app", "find -type ephemeral", "find -size +100000", "find -older 720h -children 0 /app", "find -owner 0x1000a3f2b0001"}},
+		"get":           {"Data is printed as it is; on a terminal without control characters.", []string{"get /app/config", "get -s -w /app/config", "get -x /app/binary"}},
+		"grep":          {"The pattern is a regular expression of Go's (RE2).", []string{"grep -i timeout /app", `grep -F "a.b" /`, "grep -l localhost /"}},
+		"import":        {"Znodes that are there with other content are left alone unless -overwrite is given.\nAn import may be run again; it writes what is missing.", []string{"import -dry-run app.json", "import app.json /app-copy", "import -overwrite app.yaml"}},
+		"ls":            {"", []string{"ls /", "ls -s /app", "ls -R /app"}},
+		"mirror":        {placesText + " It may be run again and again.", []string{"mirror -dry-run /app zk9:2181/app", "mirror -delete /app /app-copy"}},
+		"mv":            {placesText + "\nMore than 1000 znodes, or another ensemble, take steps: copy, compare, delete.", []string{"mv /app /old/app"}},
+		"reconfig":      {"Needs reconfigEnabled=true and the right to write /zookeeper/config. config shows the\nmembership.", []string{"reconfig -remove 3", `reconfig -add "server.4=zk4:2888:3888;2181"`}},
+		"removewatches": {"", []string{"removewatches /app", "removewatches -c /app"}},
+		"session list":  {"Asks every server of the connect string; yours has a *.", []string{"session list", "session list -e"}},
+		"set":           {"The version guards against overwriting another's change: stat prints it.", []string{"set /app/config new", "set -v 3 /app/config new", "set -b /app/binary AAEC"}},
+		"setAcl":        {"Permissions are c (create children), d (delete children), r (read), w (write), a (set\nthe ACL). auth stands for yourself, after addauth.", []string{"setAcl /app world:anyone:r,auth::cdrwa", "setAcl -R /app ip:10.0.0.0/8:cdrwa"}},
+		"setquota":      {"One limit at a time; -n and -b warn in the server's log, -N and -B refuse if the servers\nhave enforceQuota=true.", []string{"setquota -n 1000 /app", "setquota -B 10000000 /app"}},
+		"sync":          {"Reads after it see everything that was written before it, through whatever server.", []string{"sync /app"}},
+		"top":           {"Needs no session, and works while there is no quorum.", []string{"top", "top -n 1"}},
+		"tree":          {"", []string{"tree -L 2 /", "tree -s /app"}},
+		"txn":           {"Parts are apart by a ; of its own. In another shell, quote them.", []string{"txn create /a 1 ; set /b 2 ; delete /c", "txn check -v 3 /a ; set /a 4", "txn -f changes.txt"}},
+		"watch":         {"Ctrl-C ends it. One-shot, it makes a script wait: exit code 1 says that -t was over.", []string{"watch -r -d /app", "watch -n 1 -t 30s /app/ready"}},
+	}
+}
+
+// nearest returns the names of commands that a mistyped one may have meant.
+func nearest(name string) (names []string) {
+	limit := max(1, len(name)/3)
+	for _, c := range commands() {
+		first, _, _ := strings.Cut(c.name, " ")
+		if distance(strings.ToLower(name), strings.ToLower(first)) <= limit {
+			names = append(names, first)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	return slices.Compact(names[:min(len(names), nearestMax)])
+}
+
+// nearestMax is how many names are offered.
+const nearestMax = 3
+
+// distance counts the letters to insert, delete or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			step := left
+			if a[i] != b[j] {
+				step = 1 + min(left, row[j], row[j+1])
+			}
+			left, row[j+1] = row[j+1], step
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// sectionDefault is the section of the login file that Java's clients look for;
+// that one may be missing.
+const sectionDefault = "Client"
+
+// login is a login by SASL, from flags or from a login file of Java's (JAAS).
+type login struct {
+	file    string
+	section string // "" for sectionDefault
+	off     bool   // zookeeper.sasl.client=false
+
+	user, password string // user is "" for no login
+}
+
+// set takes user:password.
+func (l *login) set(text string) error {
+	user, password, ok := strings.Cut(text, ":")
+	if !ok || user == "" {
+		return errors.New("want user:password") // never what was given
+	}
+	l.user, l.password = user, password
+	return nil
+}
+
+// setFile takes the first line of a file.
+func (l *login) setFile(file string) error {
+	text, err := readSmall(file)
+	if err != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if err := l.set(strings.TrimRight(line, "\r")); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// put sets the option of a client.
+func (l *login) put(o *zk.Options) {
+	if l.user != "" && !l.off {
+		o.SASL = zk.DigestMD5(l.user, l.password)
+	}
+}
+
+// read takes user and password from the login file, unless a flag gave them.
+func (l *login) read() error {
+	if l.file == "" || l.user != "" || l.off {
+		return nil
+	}
+	text, err := readSmall(l.file)
+	if err != nil {
+		return fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+	}
+	sections, err := sasl.ParseLogin(l.file, text)
+	if err != nil {
+		return err
+	}
+	name := l.section
+	if name == "" {
+		name = sectionDefault
+	}
+	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == name })
+	if i < 0 && l.section == "" {
+		return nil
+	}
+	if i < 0 {
+		return fmt.Errorf("%s has no section %q, which zookeeper.sasl.clientconfig names", l.file, name)
+	}
+	return l.readSection(sections[i])
+}
+
+func (l *login) readSection(s sasl.Section) error {
+	for _, m := range s.Modules {
+		if !strings.HasSuffix(m.Class, ".DigestLoginModule") {
+			return fmt.Errorf("%s: section %q asks for the login module %.200q; only org.apache.zookeeper.server.auth.DigestLoginModule is known, with username and password", l.file, s.Name, m.Class)
+		}
+		for _, o := range m.Options {
+			switch o.Name {
+			case "username":
+				l.user = o.Value
+			case "password":
+				l.password = o.Value
+			}
+		}
+	}
+	if l.user == "" {
+		return fmt.Errorf("%s: section %q gives no username", l.file, s.Name)
+	}
+	return nil
+}

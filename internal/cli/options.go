@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// options are the shell's own flags.
+type options struct {
+	server   string
+	timeout  time.Duration
+	readOnly bool
+	wait     bool
+	json     bool
+	version  string
+	access   access
+}
+
+// client returns what a client of any server gets.
+func (o *options) client() zk.Options {
+	c := zk.Options{SessionTimeout: o.timeout, ReadOnly: o.readOnly}
+	o.access.put(&c)
+	return c
+}
+
+// A startFlag is one of the shell's own flags, which stand before the command.
+type startFlag struct {
+	flag
+	set func(o *options, value string) error
+}
+
+// startFlags returns zkCli's flags, then this shell's. An empty row parts them in
+// the help text.
+func startFlags() []startFlag {
+	file := func(at func(*access) *string) func(*options, string) error {
+		return func(o *options, value string) error {
+			o.access.secure, *at(&o.access) = true, value
+			return nil
+		}
+	}
+	return []startFlag{
+		{flag{"server", "host:port,…[/chroot]", "the ensemble (localhost:2181)"}, func(o *options, v string) error {
+			_, err := zk.ParseConnectString(v)
+			o.server = v
+			return err
+		}},
+		{flag{"timeout", "ms", "of the session, and of connecting (30000)"}, (*options).setTimeout},
+		{flag{"r", "", "accept a server without quorum, for reads"}, func(o *options, _ string) error { o.readOnly = true; return nil }},
+		{flag{"waitforconnection", "", "connect before reading commands, or fail"}, func(o *options, _ string) error { o.wait = true; return nil }},
+		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"}, func(o *options, v string) error { return o.access.readFile(v) }},
+		{flag{"D", "name=value", "one such, as in -Dzookeeper.client.secure=true"}, (*options).setProperty},
+		{flag{"o", "text|json", "how results are printed; json is one value to a line"}, func(o *options, v string) (err error) {
+			o.json, err = outputForm(v)
+			return err
+		}},
+		{},
+		{flag{"tls", "", "connect by TLS; so do all flags that begin with tls"}, func(o *options, _ string) error { o.access.secure = true; return nil }},
+		{flag{"tls-ca", "file", "who signs servers' certificates (else the system's list)"}, file(func(a *access) *string { return &a.trust.Location })},
+		{flag{"tls-cert", "file", "this client's certificate and key"}, file(func(a *access) *string { return &a.keys.Location })},
+		{flag{"tls-key", "file", "its key, if that has a file of its own"}, file(func(a *access) *string { return &a.keyFile })},
+		{flag{"tls-password-file", "file", "their password; files are PEM, JKS (.jks) or PKCS12 (.p12)"}, func(o *options, v string) error {
+			o.access.secure, o.access.keys.PasswordPath, o.access.trust.PasswordPath = true, v, v
+			return nil
+		}},
+		{flag{"tls-any-host", "", "don't check that the certificate names the server"}, func(o *options, _ string) error {
+			o.access.secure, o.access.anyHost = true, true
+			return nil
+		}},
+		{},
+		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"}, func(o *options, v string) error { return o.access.addAuth(v) }},
+		{flag{"auth-file", "file", "identities, one to a line"}, func(o *options, v string) error { return o.access.readAuth(v) }},
+		{flag{"sasl", "user:password", "log in by SASL (DIGEST-MD5) on each connection"}, func(o *options, v string) error { return o.access.login.set(v) }},
+		{flag{"sasl-file", "file", "the same from a file's first line"}, func(o *options, v string) error { return o.access.login.setFile(v) }},
+	}
+}
+
+// printStartFlags prints them as a part of the help text.
+func printStartFlags(w io.Writer) {
+	for _, f := range startFlags() {
+		switch left := strings.TrimSpace("-" + f.name + " " + f.value); {
+		case f.name == "":
+			fmt.Fprintln(w)
+		case len([]rune(left)) > flagColumn:
+			fmt.Fprintf(w, "  %s\n  %*s %s\n", left, flagColumn, "", f.about)
+		default:
+			fmt.Fprintf(w, "  %-*s %s\n", flagColumn, left, f.about)
+		}
+	}
+}
+
+// flagColumn is as wide as most flags with their values.
+const flagColumn = 28
+
+// parseOptions reads the shell's flags; words is the command after them. Nil
+// options ask for the help text.
+func parseOptions(arguments []string) (opt *options, words []string, err error) {
+	opt = &options{server: "localhost:2181", timeout: 30 * time.Second}
+	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "-") {
+		word := arguments[0]
+		arguments = arguments[1:]
+		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		if rest, ok := strings.CutPrefix(word, "-D"); ok && rest != "" {
+			name, value, given = "D", rest, true
+		}
+		if name == "h" || name == "help" {
+			return nil, nil, nil
+		}
+		f := findStartFlag(name)
+		switch {
+		case f == nil:
+			return nil, nil, fmt.Errorf("there is no flag -%s", name)
+		case f.value == "" && given:
+			return nil, nil, fmt.Errorf("the flag -%s takes no value", name)
+		case f.value != "" && !given:
+			if len(arguments) == 0 {
+				return nil, nil, fmt.Errorf("the flag -%s needs a value: %s", name, f.value)
+			}
+			value, arguments = arguments[0], arguments[1:]
+		}
+		if err := f.set(opt, value); err != nil {
+			return nil, nil, fmt.Errorf("-%s: %w", name, err)
+		}
+	}
+	return opt, arguments, opt.access.check()
+}
+
+func findStartFlag(name string) *startFlag {
+	for _, f := range startFlags() {
+		if f.name == name && name != "" {
+			return &f
+		}
+	}
+	return nil
+}
+
+func (o *options) setTimeout(value string) error {
+	ms, err := strconv.Atoi(value)
+	if err != nil || ms <= 0 || ms > timeoutMax {
+		return fmt.Errorf("%q: want milliseconds, such as 30000", value)
+	}
+	o.timeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// timeoutMax is the longest timeout that fits its 32 bits, in milliseconds.
+const timeoutMax = 1<<31 - 1
+
+func (o *options) setProperty(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q: want name=value, such as zookeeper.client.secure=true", text)
+	}
+	return o.access.setProperty(name, value)
+}
+
+// outputForm reads the value of -o.
+func outputForm(value string) (json bool, err error) {
+	switch value {
+	case "json", "text":
+		return value == "json", nil
+	}
+	return false, fmt.Errorf("%q: want text or json", value)
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/keystore"
+)
+
+// readFile takes the settings in a file of -client-configuration, as zkCli has it.
+func (a *access) readFile(file string) error {
+	text, err := readSmall(file)
+	if err != nil {
+		return err
+	}
+	values, err := config.Properties(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := a.setProperty(name, values[name]); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// setProperty takes one setting of Java's client. What has no meaning here and
+// does no harm is passed over; a name that nobody knows is an error, as it may be
+// a misspelt one that was to make the connection secure.
+func (a *access) setProperty(name, value string) (err error) {
+	store := func(s *keystore.Store, part string) error {
+		switch part {
+		case "location":
+			s.Location = value
+		case "password":
+			s.Password = value
+		case "passwordPath":
+			s.PasswordPath = value
+		case "type":
+			s.Type = value
+		default:
+			return unknownProperty(name)
+		}
+		return nil
+	}
+	list := func() []string {
+		return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	switch name {
+	case "zookeeper.client.secure":
+		a.secure, err = parseSwitch(name, value)
+	case "zookeeper.ssl.hostnameVerification":
+		a.anyHost, err = parseSwitch(name, value)
+		a.anyHost = !a.anyHost
+	case "zookeeper.ssl.protocol":
+		a.protocol = value
+	case "zookeeper.ssl.enabledProtocols":
+		a.protocols = list()
+	case "zookeeper.ssl.ciphersuites":
+		a.suites = list()
+	case "zookeeper.ssl.crl", "zookeeper.ssl.ocsp":
+		on, err := parseSwitch(name, value)
+		a.revocation = a.revocation || on
+		return err
+	case "jute.maxbuffer":
+		a.requestMax, err = parseBytes(name, value)
+	case "java.security.auth.login.config":
+		a.login.file = value
+	case "zookeeper.sasl.client":
+		a.login.off, err = parseSwitch(name, value)
+		a.login.off = !a.login.off
+	case "zookeeper.sasl.clientconfig":
+		a.login.section = value
+	default:
+		if part, ok := strings.CutPrefix(name, "zookeeper.ssl.keyStore."); ok {
+			return store(&a.keys, part)
+		}
+		if part, ok := strings.CutPrefix(name, "zookeeper.ssl.trustStore."); ok {
+			return store(&a.trust, part)
+		}
+		if !slices.Contains(idleProperties(), name) {
+			return unknownProperty(name)
+		}
+	}
+	return err
+}
+
+// idleProperties have no effect here: they choose among Java's classes, steer
+// Kerberos (which a login file would ask for, and is refused there), or set what
+// needs no setting.
+func idleProperties() []string {
+	return []string{
+		"zookeeper.clientCnxnSocket", "zookeeper.disableAutoWatchReset", "zookeeper.request.timeout", "zookeeper.shuffleDnsResponse",
+		"zookeeper.hostProvider.dnsSrvRefreshIntervalSeconds", "zookeeper.kinit", "zookeeper.fips-mode", "zookeeper.jmx.log4j.disable",
+		"zookeeper.server.principal", "zookeeper.server.realm", "zookeeper.sasl.client.username", "zookeeper.sasl.client.canonicalize.hostname",
+		"zookeeper.sasl.client.allowReverseDnsLookup", "zookeeper.ssl.context.supplier.class", "zookeeper.ssl.clientAuth",
+		"zookeeper.ssl.handshakeDetectionTimeoutMillis", "zookeeper.client.certReload", "zookeeper.ssl.allowReverseDnsLookup",
+	}
+}
+
+func unknownProperty(name string) error {
+	return fmt.Errorf("there is no setting %q; those of Java's client are known, such as zookeeper.client.secure, zookeeper.ssl.keyStore.location, java.security.auth.login.config", name)
+}
+
+// parseSwitch reads true or false. Java takes all but true as false, which would
+// turn TLS off for a typing error.
+func parseSwitch(name, value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("%s=%s: want true or false", name, value)
+}
+
+// parseBytes reads a size as Java does: decimal, 0x… or 0….
+func parseBytes(name, value string) (int, error) {
+	n, err := strconv.ParseInt(value, 0, 32)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%s=%s: want a number of bytes, such as 4194304 or 0x400000", name, value)
+	}
+	return int(n), nil
+}

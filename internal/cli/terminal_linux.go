@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepOutput has an interrupt leave alone what was written to the terminal, until
+// restore is called. By default Ctrl-C drops what the terminal has not yet taken,
+// and Linux then forgets to wake who waits to write more: a shell that catches the
+// interrupt, in the middle of a long listing, would wait for ever.
+func keepOutput(w any) (restore func()) {
+	nothing := func() {}
+	f, ok := w.(*os.File)
+	if !ok {
+		return nothing
+	}
+	mode, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err != nil || mode.Lflag&unix.NOFLSH != 0 {
+		return nothing
+	}
+	before := *mode
+	mode.Lflag |= unix.NOFLSH
+	// An error leaves the terminal as it was, and so does one of restoring.
+	_ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, mode)
+	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &before) }
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool { return columns(w) >= 0 }
+
+// columns returns the width of a terminal, 0 if it doesn't tell, -1 if w is none.
+func columns(w any) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return -1
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return -1
+	}
+	return int(size.Col)
+}
+
+// redrawPrompt makes the line editor draw its line again, below what was printed
+// meanwhile. The editor has no call for it, but does so when the window changes.
+func redrawPrompt() {
+	// An error leaves the line undrawn until the next key.
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGWINCH)
+}

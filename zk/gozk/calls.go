@@ -1,0 +1,294 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+	zooid "github.com/zooid-project/zooid/zk"
+)
+
+// statOf returns what goes with an error: nil if nobody has answered.
+func statOf(s zooid.Stat, err error) *Stat {
+	if err == ErrConnectionClosed || err == ErrInvalidPath {
+		return nil
+	}
+	return &Stat{
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Ctime: s.Ctime, Mtime: s.Mtime, Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
+		EphemeralOwner: s.EphemeralOwner, DataLength: s.DataLength, NumChildren: s.NumChildren, Pzxid: s.Pzxid,
+	}
+}
+
+// Get returns a znode's data and metadata.
+func (c *Conn) Get(path string) ([]byte, *Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, stat, err := client.Get(ctx, path)
+	err = errorOf(err)
+	return data, statOf(stat, err), err
+}
+
+// GetW is Get, with a channel that gets one Event when the data changes or the
+// znode is deleted.
+func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	data, stat, w, err := client.GetW(ctx, path)
+	if err != nil {
+		return nil, nil, nil, errorOf(err)
+	}
+	return data, statOf(stat, nil), c.watching(client, w), nil
+}
+
+// Children returns the names of a znode's children, and the znode's metadata.
+func (c *Conn) Children(path string) ([]string, *Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	names, stat, err := client.Children(ctx, path)
+	if err = errorOf(err); err == nil && names == nil {
+		names = []string{}
+	}
+	return names, statOf(stat, err), err
+}
+
+// ChildrenW is Children, with a channel that gets one Event when a child is created
+// or deleted, or the znode is deleted.
+func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names, stat, w, err := client.ChildrenW(ctx, path)
+	if err != nil {
+		return nil, nil, nil, errorOf(err)
+	}
+	if names == nil {
+		names = []string{}
+	}
+	return names, statOf(stat, nil), c.watching(client, w), nil
+}
+
+// Exists reports whether there is a znode at path, and returns its metadata.
+func (c *Conn) Exists(path string) (bool, *Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return false, nil, err
+	}
+	stat, ok, err := client.Exists(ctx, path)
+	err = errorOf(err)
+	return ok, statOf(stat, err), err
+}
+
+// ExistsW is Exists, with a channel that gets one Event when the znode is created or
+// deleted or its data changes.
+func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return false, nil, nil, err
+	}
+	stat, ok, w, err := client.ExistsW(ctx, path)
+	if err != nil {
+		return false, nil, nil, errorOf(err)
+	}
+	return ok, statOf(stat, nil), c.watching(client, w), nil
+}
+
+// Set replaces a znode's data if it has the version, -1 for any.
+func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	stat, err := client.Set(ctx, path, data, version)
+	err = errorOf(err)
+	return statOf(stat, err), err
+}
+
+// Delete removes a znode without children if its data has the version, -1 for any.
+func (c *Conn) Delete(path string, version int32) error {
+	client, ctx, err := c.current()
+	if err != nil {
+		return err
+	}
+	return errorOf(client.Delete(ctx, path, version))
+}
+
+// GetACL returns a znode's access control list, and its metadata.
+func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs, stat, err := client.GetACL(ctx, path)
+	var acl []ACL
+	for _, a := range theirs {
+		acl = append(acl, ACL{Perms: int32(a.Perms), Scheme: a.ID.Scheme, ID: a.ID.ID})
+	}
+	err = errorOf(err)
+	return acl, statOf(stat, err), err
+}
+
+// SetACL replaces a znode's access control list if it has the version
+// (Stat.Aversion), -1 for any.
+func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	stat, err := client.SetACL(ctx, path, aclOf(acl), version)
+	err = errorOf(err)
+	return statOf(stat, err), err
+}
+
+// Sync waits until the server has caught up with all that was acknowledged before.
+// It returns the path.
+func (c *Conn) Sync(path string) (string, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return "", err
+	}
+	if err := errorOf(client.Sync(ctx, path)); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// AddAuth adds an identity to the session, and to the next one.
+func (c *Conn) AddAuth(scheme string, auth []byte) error {
+	client, ctx, err := c.current()
+	if err != nil {
+		return err
+	}
+	if err := client.AddAuth(ctx, scheme, auth); err != nil {
+		return errorOf(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.creds = append(c.creds, zooid.Auth{Scheme: scheme, Auth: append([]byte(nil), auth...)})
+	return nil
+}
+
+// modeOf returns the mode of a flag.
+func modeOf(flag int32) (zooid.CreateMode, error) {
+	mode := zooid.CreateMode(flag)
+	if !mode.Valid() {
+		return 0, fmt.Errorf("invalid flag value: [%v]", flag)
+	}
+	return mode, nil
+}
+
+// Create makes a znode, and returns its path, which FlagSequence lengthens.
+func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
+	mode, err := modeOf(flags)
+	switch {
+	case err != nil:
+		return "", err
+	case !validPath(path, mode):
+		return "", ErrInvalidPath
+	case mode.TTL():
+		return "", fmt.Errorf("Create with TTL flag disallowed: %w", ErrInvalidFlags)
+	}
+	client, ctx, err := c.current()
+	if err != nil {
+		return "", err
+	}
+	path, err = client.Create(ctx, path, data, mode, aclOf(acl))
+	return path, errorOf(err)
+}
+
+// CreateContainer makes a container, which the server removes once it has had
+// children and has none any more. The flag must be FlagContainer.
+func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
+	mode, err := modeOf(flag)
+	switch {
+	case err != nil:
+		return "", err
+	case !validPath(path, mode):
+		return "", ErrInvalidPath
+	case mode != zooid.ModeContainer:
+		return "", fmt.Errorf("CreateContainer requires container flag: %w", ErrInvalidFlags)
+	}
+	return c.Create(path, data, flag, acl)
+}
+
+// CreateTTL makes a znode that the server deletes once it has had no children and
+// no change for ttl. The flag must be one of those with a TTL.
+func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
+	mode, err := modeOf(flag)
+	switch {
+	case err != nil:
+		return "", err
+	case !validPath(path, mode):
+		return "", ErrInvalidPath
+	case !mode.TTL():
+		return "", fmt.Errorf("CreateTTL requires TTL flag: %w", ErrInvalidFlags)
+	}
+	client, ctx, err := c.current()
+	if err != nil {
+		return "", err
+	}
+	path, _, err = client.CreateTTL(ctx, path, data, mode, aclOf(acl), ttl)
+	return path, errorOf(err)
+}
+
+// protectedTries is how many sessions or rounds of attempts a protected create may
+// go through.
+const protectedTries = 3
+
+// CreateProtectedEphemeralSequential makes an ephemeral sequential znode with a
+// unique prefix in its name, by which it is found again when the connection is lost
+// before the answer has come.
+func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
+	if !validPath(path, zooid.ModeEphemeralSequential) {
+		return "", ErrInvalidPath
+	}
+	var err error
+	for range protectedTries {
+		var client *zooid.Client
+		var ctx context.Context
+		if client, ctx, err = c.current(); err != nil {
+			return "", err
+		}
+		var created string
+		created, _, err = client.CreateProtected(ctx, path, data, zooid.ModeEphemeralSequential, aclOf(acl))
+		if err = errorOf(err); err != ErrSessionExpired {
+			return created, err
+		}
+	}
+	return "", err
+}
+
+func validPath(path string, mode zooid.CreateMode) bool {
+	if mode.Sequential() {
+		path += "1"
+	}
+	return jute.CheckPath(path) == nil
+}
+
+// IncrementalReconfig adds servers to the ensemble, written as in its configuration
+// file, and removes others by their ids, if its configuration has the version, -1
+// for any. It returns the metadata of the new configuration.
+func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
+	return c.reconfig(zooid.Reconfig{Joining: joining, Leaving: leaving, FromConfig: version})
+}
+
+// Reconfig replaces the servers of the ensemble; see IncrementalReconfig.
+func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
+	return c.reconfig(zooid.Reconfig{Members: members, FromConfig: version})
+}
+
+func (c *Conn) reconfig(change zooid.Reconfig) (*Stat, error) {
+	client, ctx, err := c.current()
+	if err != nil {
+		return &Stat{}, err
+	}
+	_, stat, err := client.Reconfig(ctx, change)
+	return statOf(stat, nil), errorOf(err)
+}

@@ -1,0 +1,248 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	zooid "github.com/zooid-project/zooid/zk"
+)
+
+// A Dialer opens a connection to a server.
+type Dialer func(network, address string, timeout time.Duration) (net.Conn, error)
+
+// A Logger takes lines of a log.
+type Logger interface {
+	Printf(string, ...interface{})
+}
+
+// DefaultLogger writes to the standard library's log.
+var DefaultLogger Logger = standardLog{}
+
+type standardLog struct{}
+
+func (standardLog) Printf(format string, values ...any) { log.Printf(format, values...) }
+
+const (
+	// dialTimeout is given to the Dialer.
+	dialTimeout = time.Second
+
+	// closeWait bounds how long Close waits for the server.
+	closeWait = 3 * time.Second
+
+	// eventsMax is the size of the channel that Connect returns: room for the
+	// events of one connection after the other.
+	eventsMax = 6
+
+	// requestBytesUsual is the size of requests unless WithMaxConnBufferSize says
+	// otherwise.
+	requestBytesUsual = 1536 << 10
+
+	// serversMax bounds the attempts counted as one round.
+	serversMax = 1 << 10
+)
+
+// A Conn is a session with an ensemble, and the next one after it has expired. Its
+// methods may be called from any goroutine.
+type Conn struct {
+	dialer   Dialer
+	hosts    HostProvider
+	callback EventCallback
+	timeout  time.Duration
+	readMax  int
+	writeMax int
+	events   chan Event
+	done     chan struct{} // closed when everything has ended
+
+	// telling is held while events are told, so that they stay in order. It is
+	// taken before mu, and guards over.
+	telling sync.Mutex
+	over    bool // events is closed
+
+	mu      sync.Mutex
+	logger  Logger
+	chatty  bool
+	client  *zooid.Client
+	states  *zooid.States // of client
+	state   State
+	server  string
+	tried   int // attempts since there was a session
+	creds   []zooid.Auth
+	round   context.Context // ends when all servers were tried in vain
+	flush   context.CancelFunc
+	watches map[string][]*watch
+	ended   error         // why client is over; watches can't be set on it
+	renewed chan struct{} // closed when closed is set, closed and replaced when client changes
+	closed  bool
+}
+
+type connOption func(c *Conn)
+
+// WithDialer replaces net.DialTimeout.
+func WithDialer(dialer Dialer) connOption { return func(c *Conn) { c.dialer = dialer } }
+
+// WithHostProvider replaces the DNSHostProvider.
+func WithHostProvider(hostProvider HostProvider) connOption {
+	return func(c *Conn) { c.hosts = hostProvider }
+}
+
+// WithLogger replaces the DefaultLogger.
+func WithLogger(logger Logger) connOption { return func(c *Conn) { c.logger = logger } }
+
+// WithLogInfo says whether to log more than errors, which is the default.
+func WithLogInfo(logInfo bool) connOption { return func(c *Conn) { c.chatty = logInfo } }
+
+// WithEventCallback has cb called with each Event. It must not block.
+func WithEventCallback(cb EventCallback) connOption { return func(c *Conn) { c.callback = cb } }
+
+// WithMaxBufferSize bounds the answers of servers, in bytes; a larger one costs the
+// connection. 0 or less means no bound, which is the default.
+func WithMaxBufferSize(maxBufferSize int) connOption {
+	return func(c *Conn) { c.readMax = maxBufferSize }
+}
+
+// WithMaxConnBufferSize bounds requests, in bytes; larger ones fail with
+// ErrShortBuffer. The default is 1.5 MiB.
+func WithMaxConnBufferSize(maxBufferSize int) connOption {
+	return func(c *Conn) { c.writeMax = maxBufferSize }
+}
+
+// ConnectWithDialer is Connect with the option WithDialer.
+func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Dialer) (*Conn, <-chan Event, error) {
+	return Connect(servers, sessionTimeout, WithDialer(dialer))
+}
+
+// Connect starts a Conn and returns at once; it connects in the background, and
+// calls wait until it has. It fails if a server's name can't be resolved. The
+// channel gets every Event that finds room in it, and is closed when the Conn has
+// ended. The Conn must be closed.
+func Connect(servers []string, sessionTimeout time.Duration, options ...connOption) (*Conn, <-chan Event, error) {
+	if len(servers) == 0 {
+		return nil, nil, errors.New("zk: server list must not be empty")
+	}
+	c := &Conn{
+		dialer: net.DialTimeout, hosts: NewDNSHostProvider(), timeout: max(sessionTimeout.Truncate(time.Millisecond), time.Millisecond), writeMax: requestBytesUsual,
+		events: make(chan Event, eventsMax), done: make(chan struct{}),
+		logger: DefaultLogger, chatty: true, watches: map[string][]*watch{}, renewed: make(chan struct{}),
+	}
+	for _, o := range options {
+		o(c)
+	}
+	if c.readMax <= 0 {
+		c.readMax = math.MaxInt32
+	}
+	c.round, c.flush = context.WithCancel(context.Background())
+	if err := c.hosts.Init(FormatServers(servers)); err != nil {
+		return nil, nil, err
+	}
+	if err := c.open(); err != nil {
+		return nil, nil, err
+	}
+	go c.run()
+	return c, c.events, nil
+}
+
+// open starts a session. Which server it is with is the HostProvider's choice: the
+// client gets as many names as there are servers, and dial doesn't look at them.
+func (c *Conn) open() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, min(max(c.hosts.Len(), 1), serversMax))
+	for i := range names {
+		names[i] = fmt.Sprintf("server-%d", i+1)
+	}
+	client, err := zooid.New(strings.Join(names, ","), zooid.Options{
+		SessionTimeout: c.timeout, Auth: c.creds, Dial: c.dial, Retry: zooid.RetryNever, Notified: c.notified,
+		RequestBytesMax: max(c.writeMax-4, 1), ResponseBytesMax: c.readMax,
+	})
+	if err != nil {
+		return err
+	}
+	c.client, c.states, c.ended = client, client.States(), nil
+	return nil
+}
+
+// current returns the session, and the context for a call on it. When the session
+// has expired it waits for the next.
+func (c *Conn) current() (*zooid.Client, context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closed && c.client.State().State == zooid.StateExpired {
+		renewed := c.renewed
+		c.mu.Unlock()
+		<-renewed
+		c.mu.Lock()
+	}
+	if c.closed {
+		return nil, nil, ErrConnectionClosed
+	}
+	return c.client, c.round, nil
+}
+
+// Close ends the session, and with it the Conn. It waits for the server, but not
+// for long.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	client := c.client
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	close(c.renewed)
+	c.mu.Unlock()
+	go client.Close()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C: // or an EventCallback has called Close, which it waits for
+	}
+}
+
+// State returns the state of the Conn.
+func (c *Conn) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == StateConnected && c.client.State().State == zooid.StateConnected {
+		return StateHasSession // an answer may have come before the event was told
+	}
+	return c.state
+}
+
+// SessionID returns the session's id, 0 before there is one.
+func (c *Conn) SessionID() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client.Session().ID
+}
+
+// Server returns the server of the last attempt to connect, as host:port.
+func (c *Conn) Server() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server
+}
+
+// SetLogger replaces the logger.
+func (c *Conn) SetLogger(l Logger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.logger = l
+}
+
+// logf logs; info is what WithLogInfo(false) suppresses.
+func (c *Conn) logf(info bool, format string, values ...any) {
+	c.mu.Lock()
+	l, chatty := c.logger, c.chatty
+	c.mu.Unlock()
+	if chatty || !info {
+		l.Printf(format, values...)
+	}
+}

@@ -1,0 +1,241 @@
+package zk
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Mode is the part a server plays.
+type Mode uint8
+
+// The modes.
+const (
+	ModeUnknown    Mode = iota // among them observer and read-only
+	ModeLeader     Mode = iota
+	ModeFollower   Mode = iota
+	ModeStandalone Mode = iota
+)
+
+// String returns the word that servers use, unknown for ModeUnknown.
+func (m Mode) String() string {
+	switch m {
+	case ModeLeader:
+		return "leader"
+	case ModeFollower:
+		return "follower"
+	case ModeStandalone:
+		return "standalone"
+	}
+	return "unknown"
+}
+
+// ServerStats is what a server says to srvr. Latencies are in milliseconds.
+type ServerStats struct {
+	Server      string // as asked, with its port
+	Sent        int64
+	Received    int64
+	NodeCount   int64
+	MinLatency  int64
+	AvgLatency  float64
+	MaxLatency  int64
+	Connections int64
+	Outstanding int64
+	Epoch       int32 // of the last zxid
+	Counter     int32 // of the last zxid
+	BuildTime   time.Time
+	Mode        Mode
+	Version     string
+	Error       error // why there is nothing else
+}
+
+// A ServerClient is a line of what a server says to cons. Latencies are in
+// milliseconds, as Timeout is.
+type ServerClient struct {
+	Queued        int64
+	Received      int64
+	Sent          int64
+	SessionID     int64
+	Lcxid         int64 // the last request's number
+	Lzxid         int64 // the last zxid sent
+	Timeout       int32
+	LastLatency   int32
+	MinLatency    int32
+	AvgLatency    int32
+	MaxLatency    int32
+	Established   time.Time
+	LastResponse  time.Time
+	Addr          string
+	LastOperation string // in Apache's four letters
+	Error         error
+}
+
+// ServerClients are the connections of one server.
+type ServerClients struct {
+	Clients []*ServerClient
+	Error   error // why they are missing, or not all there
+}
+
+// wordBytesMax bounds a server's answer: a million connections of it.
+const wordBytesMax = 256 << 20
+
+// ask sends a four-letter word and returns the answer.
+func ask(server, word string, timeout time.Duration) (string, error) {
+	conn, err := net.DialTimeout("tcp", server, timeout)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, wordBytesMax))
+	return string(answer), err
+}
+
+// FLWRuok reports of each server whether it says that it is well.
+func FLWRuok(servers []string, timeout time.Duration) []bool {
+	well := make([]bool, len(servers))
+	for i, server := range FormatServers(servers) {
+		answer, err := ask(server, "ruok", timeout)
+		well[i] = err == nil && strings.HasPrefix(answer, "imok")
+	}
+	return well
+}
+
+// FLWSrvr asks each server for its figures. It returns false if one of them has an
+// Error.
+func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
+	all, ok := make([]*ServerStats, len(servers)), true
+	for i, server := range FormatServers(servers) {
+		stats := &ServerStats{Server: server}
+		answer, err := ask(server, "srvr", timeout)
+		if err == nil {
+			err = stats.parse(answer)
+		}
+		if err != nil {
+			stats, ok = &ServerStats{Server: server, Error: err}, false
+		}
+		all[i] = stats
+	}
+	return all, ok
+}
+
+// parse reads the lines of srvr, each a name, a colon and a value.
+func (s *ServerStats) parse(answer string) error {
+	values := map[string]string{}
+	for line := range strings.Lines(answer) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			values[name] = value
+		}
+	}
+	version, built, _ := strings.Cut(values["Zookeeper version"], ", built on ")
+	s.Version = version
+	var err error
+	if s.BuildTime, err = parseBuilt(built); err != nil {
+		return fmt.Errorf("zk: srvr: %w", err)
+	}
+	latency := strings.Split(values["Latency min/avg/max"], "/")
+	zxid, zxidErr := strconv.ParseUint(values["Zxid"], 0, 64)
+	if len(latency) != 3 || zxidErr != nil {
+		return fmt.Errorf("zk: srvr: no latencies or zxid in an answer of %d bytes", len(answer))
+	}
+	s.Epoch, s.Counter = int32(zxid>>32), int32(zxid)
+	if s.AvgLatency, err = strconv.ParseFloat(latency[1], 64); err != nil {
+		return fmt.Errorf("zk: srvr: average latency: %w", err)
+	}
+	for _, field := range []struct {
+		to   *int64
+		text string
+	}{
+		{&s.MinLatency, latency[0]}, {&s.MaxLatency, latency[2]}, {&s.Received, values["Received"]}, {&s.Sent, values["Sent"]},
+		{&s.Connections, values["Connections"]}, {&s.Outstanding, values["Outstanding"]}, {&s.NodeCount, values["Node count"]},
+	} {
+		if *field.to, err = strconv.ParseInt(field.text, 10, 64); err != nil {
+			return fmt.Errorf("zk: srvr: %w", err)
+		}
+	}
+	for _, m := range []Mode{ModeLeader, ModeFollower, ModeStandalone} {
+		if values["Mode"] == m.String() {
+			s.Mode = m
+		}
+	}
+	return nil
+}
+
+// parseBuilt reads a build date as servers since 3.6 write it, or those before.
+func parseBuilt(text string) (time.Time, error) {
+	if t, err := time.Parse("2006-01-02 15:04 MST", text); err == nil {
+		return t, nil
+	}
+	return time.Parse("01/02/2006 15:04 MST", text)
+}
+
+// consLine is a line of cons: an address, and names with values.
+var consLine = regexp.MustCompile(`^\s*/(\S+)\[[0-9a-f]+\]\((.*)\)$`)
+
+// FLWCons asks each server for its connections. It returns false if one of them has
+// an Error.
+func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
+	all, ok := make([]*ServerClients, len(servers)), true
+	for i, server := range FormatServers(servers) {
+		all[i] = new(ServerClients)
+		answer, err := ask(server, "cons", timeout)
+		for line := range strings.Lines(answer) {
+			if strings.TrimSpace(line) == "" || err != nil {
+				continue
+			}
+			var client *ServerClient
+			if client, err = parseCons(strings.TrimSpace(line)); err == nil {
+				all[i].Clients = append(all[i].Clients, client)
+			}
+		}
+		if err != nil {
+			all[i].Error, ok = err, false
+		}
+	}
+	return all, ok
+}
+
+// parseCons reads a line of cons. A connection without a session has few figures.
+func parseCons(line string) (*ServerClient, error) {
+	parts := consLine.FindStringSubmatch(line)
+	if parts == nil {
+		return nil, fmt.Errorf("zk: cons: line %.100q is not understood", line)
+	}
+	values := map[string]string{}
+	for pair := range strings.SplitSeq(parts[2], ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value
+	}
+	var err error
+	number := func(name string) int64 {
+		text, there := values[name]
+		if !there {
+			return 0
+		}
+		n, parseErr := strconv.ParseInt(text, 0, 64)
+		if parseErr != nil {
+			var u uint64
+			u, parseErr = strconv.ParseUint(text, 0, 64) // ids and numbers in hexadecimal
+			n = int64(u)
+		}
+		if parseErr != nil {
+			err = fmt.Errorf("zk: cons: %s: %w", name, parseErr)
+		}
+		return n
+	}
+	k := &ServerClient{
+		Queued: number("queued"), Received: number("recved"), Sent: number("sent"), SessionID: number("sid"), Lcxid: number("lcxid"), Lzxid: number("lzxid"),
+		Timeout: int32(number("to")), LastLatency: int32(number("llat")), MinLatency: int32(number("minlat")), AvgLatency: int32(number("avglat")), MaxLatency: int32(number("maxlat")),
+		Established: time.UnixMilli(number("est")), LastResponse: time.UnixMilli(number("lresp")), Addr: parts[1], LastOperation: values["lop"],
+	}
+	return k, err
+}

@@ -1,0 +1,133 @@
+package zk
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The errors of a Lock.
+var (
+	ErrDeadlock  = errors.New("zk: trying to acquire a lock twice")
+	ErrNotLocked = errors.New("zk: not locked")
+)
+
+// A Lock is held by one of its users at a time, each with a Lock of its own on the
+// same path. It is lost with the session. It is for one goroutine.
+type Lock struct {
+	c    *Conn
+	path string
+	acl  []ACL
+	mine string // the znode that holds the lock; "" if it isn't held
+}
+
+// NewLock returns a Lock on a path that nothing else uses. Missing znodes above are
+// created with acl.
+func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{c: c, path: path, acl: acl} }
+
+// Lock waits until it has the lock. If it has it already it fails with ErrDeadlock.
+func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
+
+// LockWithData is Lock, and leaves data in the znode that stands for the lock.
+func (l *Lock) LockWithData(data []byte) error {
+	if l.mine != "" {
+		return ErrDeadlock
+	}
+	mine, err := l.enter(data)
+	if err != nil {
+		return err
+	}
+	if err := l.await(mine); err != nil {
+		l.c.Delete(mine, -1) // if it can't be, it goes with the session
+		return err
+	}
+	l.mine = mine
+	return nil
+}
+
+// Unlock gives the lock back. It fails with ErrNotLocked if there is none.
+func (l *Lock) Unlock() error {
+	if l.mine == "" {
+		return ErrNotLocked
+	}
+	if err := l.c.Delete(l.mine, -1); err != nil {
+		return err
+	}
+	l.mine = ""
+	return nil
+}
+
+// enterTries bounds how often the znodes above may go away again.
+const enterTries = 3
+
+// enter gets in line, and returns the place.
+func (l *Lock) enter(data []byte) (string, error) {
+	var err error
+	for range enterTries {
+		var mine string
+		mine, err = l.c.CreateProtectedEphemeralSequential(l.path+"/lock-", data, l.acl)
+		if err != ErrNoNode {
+			return mine, err
+		}
+		for i := 1; i <= len(l.path); i++ {
+			if i < len(l.path) && l.path[i] != '/' {
+				continue
+			}
+			if _, err := l.c.Create(l.path[:i], []byte{}, FlagPersistent, l.acl); err != nil && err != ErrNodeExists {
+				return "", err
+			}
+		}
+	}
+	return "", err
+}
+
+// await waits until mine is first in line. Each waits for the one before it only.
+func (l *Lock) await(mine string) error {
+	number, err := numberOf(mine)
+	if err != nil {
+		return err
+	}
+	for {
+		names, _, err := l.c.Children(l.path)
+		if err != nil {
+			return err
+		}
+		before, highest := "", -1
+		for _, name := range names {
+			n, err := numberOf(name)
+			if err != nil {
+				return err
+			}
+			if n < number && n > highest {
+				before, highest = name, n
+			}
+		}
+		if before == "" {
+			return nil
+		}
+		_, _, gone, err := l.c.GetW(l.path + "/" + before)
+		if err == ErrNoNode {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if e := <-gone; e.Err != nil {
+			return e.Err
+		}
+	}
+}
+
+// numberOf returns the number at the end of a name; kazoo's locks have names with
+// __ before it.
+func numberOf(name string) (int, error) {
+	for _, mark := range []string{"lock-", "__"} {
+		if i := strings.LastIndex(name, mark); i >= 0 {
+			if n, err := strconv.Atoi(name[i+len(mark):]); err == nil {
+				return n, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("zk: %s has no number like a lock's", name)
+}

@@ -1,0 +1,131 @@
+package zk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A SASLMechanism is a way to prove to a server who the client is (Options.SASL).
+// [DigestMD5] is one; a program that needs Kerberos (GSSAPI) brings its own. Its
+// methods may be called from any goroutine.
+type SASLMechanism interface {
+	// Name is what errors call the mechanism, such as "DIGEST-MD5".
+	Name() string
+
+	// Begin starts a login on a new connection to server, a host:port as the
+	// connect string has it. Its error is one of this attempt: the client tries
+	// the next server.
+	Begin(server string) (SASLLogin, error)
+}
+
+// A SASLLogin is the client's half of one login.
+type SASLLogin interface {
+	// Step takes the server's token, nil at first, and returns the one to send
+	// next; nil is not sent, an empty one is. Done says that the client's half is
+	// over: if there is a token too, the login has succeeded once the server
+	// takes it. An error says that the server's token makes no sense, and costs
+	// the connection. Challenge is valid until Step returns.
+	Step(challenge []byte) (token []byte, done bool, err error)
+}
+
+// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831): user and password, which
+// is never sent, and a server that must prove that it knows it too. Servers have
+// it if their login file names a user of this name; Apache's since 3.9 only with
+// zookeeper.fips-mode=false. It rests on MD5, so use TLS where others can listen.
+func DigestMD5(user, password string) SASLMechanism { return digestMD5{user, password} }
+
+type digestMD5 struct{ user, password string }
+
+// Name returns "DIGEST-MD5".
+func (m digestMD5) Name() string { return "DIGEST-MD5" }
+
+// Begin never fails.
+func (m digestMD5) Begin(string) (SASLLogin, error) {
+	return sasl.NewClient(m.user, m.password, rand.Reader), nil
+}
+
+// String hides the password from logs.
+func (m digestMD5) String() string { return m.Name() + " as " + m.user }
+
+// saslStepsMax ends a login that goes round in circles; GSSAPI takes four steps.
+const saslStepsMax = 16
+
+// login logs in on a connection that nothing was sent on but the handshake. An
+// error that is ErrAuthFailed is the server's last word.
+func (s *session) login(ctx context.Context, conn net.Conn, server string) error {
+	m := s.opt.SASL
+	if m == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })()
+	login, err := m.Begin(server)
+	if err != nil {
+		return fmt.Errorf("begin the login (%s): %w", m.Name(), err)
+	}
+	var challenge []byte
+	for range saslStepsMax {
+		token, done, err := login.Step(challenge)
+		if err != nil {
+			return fmt.Errorf("log in (%s): %w", m.Name(), err)
+		}
+		if token == nil && done {
+			return nil
+		}
+		if challenge, err = s.saslRequest(conn, token); err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return fmt.Errorf("log in (%s): %w", m.Name(), err)
+		}
+		if done {
+			return nil
+		}
+		if challenge == nil {
+			return fmt.Errorf("log in (%s): the server takes no such login or refuses it, and goes on without: %w", m.Name(), ErrAuthFailed)
+		}
+	}
+	return fmt.Errorf("log in (%s): no end after %d steps", m.Name(), saslStepsMax)
+}
+
+// saslRequest sends one token and returns the server's, nil if it has none. No
+// other frame can come: nothing else was asked, and watches are not yet set.
+func (s *session) saslRequest(conn net.Conn, token []byte) ([]byte, error) {
+	if token == nil {
+		token = []byte{}
+	}
+	s.mu.Lock()
+	xid := s.nextXid()
+	s.mu.Unlock()
+	req := jute.SASLPacket{Token: token}
+	if _, err := conn.Write(appendFrame(nil, jute.RequestHeader{Xid: xid, Op: jute.OpSASL}, req.Append)); err != nil {
+		return nil, err
+	}
+	frame, err := jute.ReadFrame(conn, nil, jute.MaxBufferDefault)
+	if err != nil {
+		return nil, fmt.Errorf("await the server's token: %w", err)
+	}
+	var d jute.Decoder
+	d.Reset(frame)
+	var h jute.ReplyHeader
+	h.Decode(&d)
+	switch {
+	case d.Err() != nil || h.Xid != xid:
+		return nil, errors.New("the server's answer makes no sense")
+	case h.Err == jute.ErrAuthFailed || h.Err == jute.ErrSessionClosedRequireSASLAuth:
+		return nil, fmt.Errorf("the server refuses: %w", ErrAuthFailed)
+	case h.Err != jute.OK:
+		return nil, h.Err
+	}
+	var res jute.SASLPacket
+	res.Decode(&d)
+	if err := d.Err(); err != nil {
+		return nil, fmt.Errorf("the server's token makes no sense: %w", err)
+	}
+	return res.Token, nil
+}
