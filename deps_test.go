@@ -30,11 +30,12 @@ internal/quorum:  internal/storage
 internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl
 internal/check:   jute
 internal/bench:   jute
-internal/cli:     zk
-internal/sim:     jute internal/auth internal/tree internal/storage internal/quorum internal/server internal/check
-zk:               jute
+internal/cli:     jute zk internal/config internal/keystore internal/sasl
+internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/server internal/check
+zk:               jute internal/sasl
+zk/gozk:          zk jute
 zk/recipe:        zk
-zk/zktest:        zk internal/server internal/tree internal/auth
+zk/zktest:        zk internal/server internal/tree internal/auth internal/sasl
 cmd/zooid:        jute zk internal/cli internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 

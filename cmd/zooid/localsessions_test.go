@@ -1,34 +1,42 @@
 package main
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// TestLocalSessions: which settings are refused, and which draw a warning.
-func TestLocalSessions(t *testing.T) {
+// TestLocalSessionKeys: the keys reach the servers of an ensemble. A server alone
+// passes them over, as Apache does.
+func TestLocalSessionKeys(t *testing.T) {
 	t.Parallel()
+	const ensemble = "initLimit=5\nsyncLimit=2\nserver.1=h1:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n"
 	for _, c := range []struct {
-		sessions config.Sessions
-		refused  bool
-		warned   bool
+		text             string
+		local, upgrading bool
 	}{
-		{config.Sessions{}, false, false},
-		{config.Sessions{LocalUpgrading: true}, false, false},
-		{config.Sessions{Local: true}, true, false},
-		{config.Sessions{Local: true, LocalUpgrading: true}, false, true},
+		{ensemble, false, false},
+		{ensemble + "localSessionsEnabled=true\n", true, false},
+		{ensemble + "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n", true, true},
+		{"localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n", false, false},
 	} {
-		var said bytes.Buffer
-		err := localSessions(&c.sessions, slog.New(slog.NewTextHandler(&said, nil)))
-		if (err != nil) != c.refused || (said.Len() > 0) != c.warned {
-			t.Errorf("%+v: %v, logged %q", c.sessions, err, said.String())
+		dir := t.TempDir()
+		file := filepath.Join(dir, "zoo.cfg")
+		for name, text := range map[string]string{"myid": "1\n", "zoo.cfg": "dataDir=" + dir + "\nclientPort=0\n" + c.text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err != nil && !strings.Contains(err.Error(), "localSessionsEnabled") {
-			t.Errorf("the refusal does not name the key: %v", err)
+		cfg, err := config.Load(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := serverOptions(cfg, slog.New(slog.DiscardHandler))
+		if err != nil || o.LocalSessions != c.local || o.LocalSessionsUpgrading != c.upgrading {
+			t.Errorf("%q: local %t, upgrading %t, %v", c.text, o.LocalSessions, o.LocalSessionsUpgrading, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -50,7 +51,8 @@ func peers(m config.Members) []server.Member {
 }
 
 // changeMembers evaluates a reconfig request. Whatever it can't read, and a
-// membership without a voter, is a bad argument.
+// membership without a voter, is a bad argument, with two exceptions that Apache
+// has.
 func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code) {
 	now, err := config.ParseMembers(current)
 	if err != nil {
@@ -65,7 +67,15 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 	var next config.Members
 	if req.NewMembers != nil && *req.NewMembers != "" {
 		next, err = config.ParseNewMembers(*req.NewMembers)
+		if err == nil && next.Voters() == 0 {
+			return "", jute.ErrMarshallingError // as Apache
+		}
 	} else {
+		for id := range strings.SplitSeq(text(req.Leaving), ",") {
+			if _, bad := strconv.ParseInt(strings.TrimSpace(id), 10, 64); bad != nil && strings.TrimSpace(id) != "" {
+				return "", jute.ErrMarshallingError // as Apache
+			}
+		}
 		next, err = now.Change(text(req.Joining), text(req.Leaving))
 	}
 	if err != nil || next.Voters() == 0 {
@@ -77,4 +87,34 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 		}
 	}
 	return withoutVersion(next), jute.OK
+}
+
+// shown returns what conf tells of the ensemble.
+func shown(q *config.Quorum) server.ShownEnsemble {
+	var quorum, election []string
+	self, _ := q.Members.Find(q.MyID)
+	for _, a := range self.Addrs {
+		quorum = append(quorum, strconv.Itoa(a.QuorumPort))
+		election = append(election, strconv.Itoa(a.ElectionPort))
+	}
+	return server.ShownEnsemble{
+		InitLimit: q.InitLimit, SyncLimit: q.SyncLimit,
+		QuorumPorts: strings.Join(quorum, "|"), ElectionPorts: strings.Join(election, "|"),
+	}
+}
+
+// peerListen returns where a server listens for its peers. There is one listener:
+// with several addresses it is on all interfaces, so their ports must be one.
+func peerListen(m config.Member, all bool) (string, error) {
+	host, port := m.Addrs[0].Host, m.Addrs[0].QuorumPort
+	for _, a := range m.Addrs[1:] {
+		if a.QuorumPort != port {
+			return "", fmt.Errorf("listen for peers as server.%d on several addresses: they need one quorum port, not %d and %d; change the server line", m.ID, port, a.QuorumPort)
+		}
+		all = true
+	}
+	if all {
+		host = ""
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/rand"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,7 +20,7 @@ import (
 // secureOptions adds TLS and SASL on the client ports.
 func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) error {
 	if cfg.Secure.Port >= 0 || cfg.TLS.PortUnification {
-		port, err := keystore.NewPort(portOptions(&cfg.TLS, log))
+		port, err := keystore.NewPort(portOptions(&cfg.TLS, "client port", log))
 		if err != nil {
 			return fmt.Errorf("set up TLS for clients (ssl.* keys): %w", err)
 		}
@@ -44,8 +46,41 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	return nil
 }
 
-// portOptions turns the ssl.* keys into what the keystore package takes.
-func portOptions(t *config.TLS, log *slog.Logger) keystore.Options {
+// peerTLS sets up TLS between servers: sslQuorum dials TLS and accepts nothing else,
+// portUnification accepts both.
+func peerTLS(q *config.QuorumTLS, log *slog.Logger) (server.PeerTLS, error) {
+	if !q.Enabled && !q.PortUnification {
+		return server.PeerTLS{}, nil
+	}
+	o := portOptions(&q.TLS, "peer port", log)
+	o.Reload = q.ReloadFiles
+	o.VerifyClientHost = false // quorum asks VerifyPeer, knowing who it is that connects
+	if o.Trust.Location == "" {
+		return server.PeerTLS{}, errors.New("set up TLS between servers: there is no trust store; set ssl.quorum.trustStore.location to a file with the certificate of the servers' issuer")
+	}
+	port, err := keystore.NewPort(o)
+	if err != nil {
+		return server.PeerTLS{}, fmt.Errorf("set up TLS between servers (ssl.quorum.* keys): %w", err)
+	}
+	for _, note := range port.Notes() {
+		log.Warn("TLS between servers: " + note)
+	}
+	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
+		log.Warn("ssl.quorum.clientAuth=" + q.TLS.ClientAuth + ": whoever reaches the peer port may call himself a server of this ensemble; use need")
+	}
+	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
+	if q.Enabled {
+		secure.Client = func(host string) *tls.Config { return port.Dialled(host, q.TLS.HostnameVerification) }
+	}
+	if q.TLS.HostnameVerification && q.TLS.PeerHostnameVerification {
+		secure.Verify = port.VerifyPeer
+	}
+	return secure, nil
+}
+
+// portOptions turns the ssl.* keys into what the keystore package takes; what names
+// the port in the log.
+func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options {
 	store := func(s config.Store) keystore.Store {
 		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
 	}
@@ -57,10 +92,10 @@ func portOptions(t *config.TLS, log *slog.Logger) keystore.Options {
 		Reload:     t.CertReload,
 		Reloaded: func(err error) {
 			if err != nil {
-				log.Error("the key and trust stores of the client port have changed and can't be used", "err", err)
+				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err)
 				return
 			}
-			log.Info("the key and trust stores of the client port have changed; new connections use them")
+			log.Info("the key and trust stores of the " + what + " have changed; new connections use them")
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -81,6 +82,55 @@ func TestSecureOptions(t *testing.T) {
 		}
 		if !o.Auth.X509 && name != "plain" {
 			t.Errorf("%s: certificates give no identity", name)
+		}
+	}
+}
+
+// TestPeerTLS: what the keys of TLS between servers ask for.
+func TestPeerTLS(t *testing.T) {
+	t.Parallel()
+	stores := filepath.Join("..", "..", "internal", "keystore", "testdata")
+	keys := "ssl.quorum.keyStore.location=" + filepath.Join(stores, "server.jks") + "\nssl.quorum.keyStore.password=apassword\n"
+	trust := "ssl.quorum.trustStore.location=" + filepath.Join(stores, "trust.p12") + "\nssl.quorum.trustStore.password=apassword\n"
+	for name, c := range map[string]struct {
+		cfg                         string
+		dials, accepts, plain, asks bool
+		err                         string
+	}{
+		"plain":        {"", false, false, false, false, ""},
+		"keys alone":   {keys + trust, false, false, false, false, ""},
+		"first step":   {keys + trust + "portUnification=true\n", false, true, true, true, ""},
+		"second step":  {keys + trust + "portUnification=true\nsslQuorum=true\n", true, true, true, true, ""},
+		"last step":    {keys + trust + "sslQuorum=true\n", true, true, false, true, ""},
+		"any host":     {keys + trust + "sslQuorum=true\nssl.quorum.hostnameVerification=false\n", true, true, false, false, ""},
+		"any dialler":  {keys + trust + "sslQuorum=true\nssl.quorum.clientHostnameVerification=false\n", true, true, false, false, ""},
+		"one-way":      {keys + trust + "sslQuorum=true\nssl.quorum.clientAuth=none\n", true, true, false, true, ""},
+		"no keys":      {trust + "sslQuorum=true\n", false, false, false, false, "no key store"},
+		"no trust":     {keys + "sslQuorum=true\nssl.quorum.clientAuth=none\n", false, false, false, false, "no trust store"},
+		"revocation":   {keys + trust + "sslQuorum=true\nssl.quorum.crl=true\n", false, false, false, false, "revocation"},
+		"old protocol": {keys + trust + "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1\n", false, false, false, false, "broken"},
+		"wrong word":   {strings.ReplaceAll(keys, "=apassword", "=guess") + trust + "sslQuorum=true\n", false, false, false, false, "server.jks"},
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "zoo.cfg")
+		text := "dataDir=" + dir + "\nclientPort=0\ninitLimit=5\nsyncLimit=2\nserver.1=h1:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n" + c.cfg
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(file, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		o, err := serverOptions(cfg, slog.New(slog.DiscardHandler))
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "guess") {
+				t.Errorf("%s: %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		p := o.PeerTLS
+		if err != nil || (p.Client != nil) != c.dials || (p.Server != nil) != c.accepts || p.Plain != c.plain || (p.Verify != nil) != c.asks {
+			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -136,9 +135,6 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	if cfg.Client.Port >= 0 {
 		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}
 	}
-	if err := localSessions(&cfg.Sessions, log); err != nil {
-		return o, err
-	}
 	if err := secureOptions(cfg, log, &o); err != nil {
 		return o, err
 	}
@@ -151,24 +147,29 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 // ensembleOptions adds what a server of an ensemble needs.
 func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	q := &cfg.Quorum
-	if q.TLS.Enabled {
-		return errors.New("start with sslQuorum=true: TLS between servers is not supported yet, and what was to be encrypted must not go in the clear; remove the key, or put the peer ports on a private network or a tunnel")
-	}
 	if q.MyID < 1 {
 		return fmt.Errorf("start as server %d of an ensemble: ids begin with 1; change myid and the server lines", q.MyID)
 	}
+	var err error
+	if o.PeerTLS, err = peerTLS(&q.TLS, o.Log); err != nil {
+		return err
+	}
 	o.ID = uint64(q.MyID)
 	o.Membership = membership(q.Members)
+	if q.ReconfigEnabled && cfg.File != "" {
+		o.Membership.Save = (&memberFiles{cfg: cfg, log: o.Log}).save
+	}
 	o.Patience = time.Duration(max(q.SyncLimit, 1)) * cfg.TickTime
 	o.ReadOnlyMode = cfg.Sessions.ReadOnlyMode
+	o.Shown = shown(q)
+	o.LocalSessions, o.LocalSessionsUpgrading = cfg.Sessions.Local, cfg.Sessions.LocalUpgrading
 	o.Members = peers(q.Members)
 	for _, m := range q.Members.Servers {
 		if m.ID != q.MyID {
 			continue
 		}
-		o.PeerListen = net.JoinHostPort(m.Addrs[0].Host, strconv.Itoa(m.Addrs[0].QuorumPort))
-		if q.ListenOnAllIPs {
-			o.PeerListen = net.JoinHostPort("", strconv.Itoa(m.Addrs[0].QuorumPort))
+		if o.PeerListen, err = peerListen(m, q.ListenOnAllIPs); err != nil {
+			return err
 		}
 		if !m.Client.IsZero() {
 			o.Listen = []string{net.JoinHostPort(m.Client.Host, strconv.Itoa(m.Client.Port))}

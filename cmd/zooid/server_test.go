@@ -36,9 +36,6 @@ func TestWhatIsNotServed(t *testing.T) {
 	if _, err := serverOptions(load(ensemble), log); err != nil {
 		t.Errorf("an ensemble: %v", err)
 	}
-	if _, err := serverOptions(load(ensemble+"sslQuorum=true\n"), log); err == nil || !strings.Contains(err.Error(), "sslQuorum") {
-		t.Errorf("sslQuorum=true: %v", err)
-	}
 	if got := unserved(load("audit.enable=true\n")); len(got) != 1 {
 		t.Errorf("audit.enable=true: warnings %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,11 +17,13 @@ import (
 )
 
 const statusHelp = `usage: zooid status [-json] [zoo.cfg] [-D name=value]…
+       zooid status [-json] host:port,host:port…
 
-Asks every server of the ensemble how it is and prints one line for each. The
-file is a server's zoo.cfg, with its myid beside it, or a membership file that
-holds nothing but server lines with client ports. Without a file it asks
-127.0.0.1:2181. Apache ZooKeeper's servers answer too.
+Asks every server of the ensemble how it is, says in one line how the ensemble
+is, and prints a line for each server, what needs attention first. The file is
+any server's zoo.cfg, or a membership file that holds nothing but server lines
+with client ports. Without either it asks 127.0.0.1:2181. Apache ZooKeeper's
+servers answer too.
 
 It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
@@ -47,6 +50,7 @@ const lagPause = 500 * time.Millisecond
 // An overview is what zooid status tells.
 type overview struct {
 	State   string       `json:"state"` // ok, degraded, no quorum
+	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
 	Servers []*serverRow `json:"servers"`
@@ -98,10 +102,13 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 	var cfg *config.Config
 	var err error
-	if file == "" {
+	switch {
+	case file == "":
 		cfg, err = config.Default(defs)
-	} else {
-		cfg, err = config.Load(file, defs)
+	case isConnectString(file):
+		return addressRows(file)
+	default:
+		cfg, err = config.LoadAny(file, defs)
 	}
 	if err != nil {
 		if members, bad := membersFile(file); bad == nil {
@@ -117,6 +124,31 @@ func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 		return []*serverRow{row}, nil
 	}
 	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Quorum.MyID), nil
+}
+
+// isConnectString reports whether an argument names servers rather than a file.
+func isConnectString(arg string) bool {
+	_, err := os.Stat(arg)
+	return err != nil && !strings.ContainsRune(arg, os.PathSeparator) && strings.ContainsAny(arg, ":,")
+}
+
+// clientPortDefault is that of a server without one in a connect string.
+const clientPortDefault = "2181"
+
+// addressRows returns a row for each server of a connect string.
+func addressRows(list string) ([]*serverRow, error) {
+	var rows []*serverRow
+	for _, text := range strings.Split(list, ",") {
+		host, port, err := net.SplitHostPort(strings.TrimSpace(text))
+		if err != nil {
+			host, port, err = net.SplitHostPort(strings.TrimSpace(text) + ":" + clientPortDefault)
+		}
+		if err != nil || host == "" {
+			return nil, fmt.Errorf("%q names no server: the form is host:port,host:port", text)
+		}
+		rows = append(rows, &serverRow{ID: unknownID, Voter: true, Address: net.JoinHostPort(host, port)})
+	}
+	return rows, nil
 }
 
 // membersFile reads a file of server lines only, as dynamicConfigFile names one.
@@ -166,6 +198,10 @@ func reachableHost(host, instead string) string {
 // judges.
 func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 	askAll(rows)
+	if answered := slices.DeleteFunc(slices.Clone(rows), func(r *serverRow) bool { return r.Role == "" }); len(answered) > 1 && leading(rows) == nil {
+		time.Sleep(pause) // an election may be on its way, or was while a silent server held this up
+		askAll(answered)
+	}
 	if lead := leading(rows); lead != nil {
 		zxid := lead.zxid
 		if behind := markLag(rows, zxid); len(behind) > 0 {
@@ -175,7 +211,7 @@ func look(rows []*serverRow, pause time.Duration) (*overview, int) {
 		}
 	}
 	o := &overview{Servers: rows}
-	code := o.judge(len(rows) == 1)
+	code := o.judge(len(rows) == 1 && (rows[0].Role == "standalone" || rows[0].voters <= 1))
 	return o, code
 }
 
@@ -232,6 +268,8 @@ func (o *overview) judge(alone bool) int {
 			row.State = "leads an old epoch"
 		case row.Role == "read-only" && (row.State == stateOK || row.State == stateLagging):
 			row.State = stateReadOnly
+		case lead == nil && !alone && row.State == stateOK:
+			row.State = stateLeaderless
 		}
 		well := row.State == stateOK
 		if row.Voter {
@@ -241,20 +279,20 @@ func (o *overview) judge(alone bool) int {
 			}
 		}
 		if !well {
-			o.Why = append(o.Why, fmt.Sprintf("server %d (%s): %s", row.ID, cmp.Or(row.Address, "no client port"), row.State))
+			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.State))
 		}
-		o.Hints = append(o.Hints, row.hints...)
 	}
-	quorum := lead != nil && max(serving, lead.synced+1) > voters/2
+	if lead != nil {
+		voters = max(voters, lead.voters) // not all may have been asked
+		serving = max(serving, lead.synced+1)
+	}
+	quorum := lead != nil && serving > voters/2
 	if alone {
 		quorum = o.Servers[0].State == stateOK
 	}
-	switch {
-	case !quorum && lead == nil && !alone:
-		o.Why = append(o.Why, "no server says that it leads")
-	case !quorum && !alone:
-		o.Why = append(o.Why, fmt.Sprintf("%d of %d voters answer that they serve", serving, voters))
-	}
+	o.Hints = whitelistHints(o.Servers)
+	o.Summary = summary(lead, alone, serving, voters)
+	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
 	switch {
 	case !quorum:
 		o.State = "no quorum"
@@ -265,4 +303,15 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.State = "ok"
 	return statusWell
+}
+
+// summary says in a few words who leads and how many serve.
+func summary(lead *serverRow, alone bool, serving, voters int) string {
+	switch {
+	case alone:
+		return "one server"
+	case lead == nil:
+		return "no server says that it leads"
+	}
+	return fmt.Sprintf("%s leads, %d of %d voters serve", lead.name(), serving, voters)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -71,15 +72,15 @@ func TestStatusVerdict(t *testing.T) {
 		code int
 		want []string // parts of the table
 	}{
-		"well":        {[]string{lead, follow, follow}, statusWell, []string{"leader", "0x700000014", "\nok\n"}},
-		"one is gone": {[]string{lead, follow, ""}, statusDegraded, []string{"degraded", "server 3", "no answer: "}},
+		"well":        {[]string{lead, follow, follow}, statusWell, []string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"}},
+		"one is gone": {[]string{lead, follow, ""}, statusDegraded, []string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "}},
 		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, statusDegraded, []string{"15", "lagging"}},
 		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, statusDegraded, []string{"2 epoch", "lagging"}},
 		"idle":        {[]string{lead, follow, idle}, statusDegraded, []string{"not serving"}},
-		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"server 3 (127.0.0.1:", "read-only: it has no leader"}},
+		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"STATE\n3 ", "read-only: it has no leader"}},
 		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, statusDegraded, []string{"leads an old epoch"}},
 		"two idle":    {[]string{idle, lead, idle}, statusUnknown, []string{"no quorum", "1 of 3 voters"}},
-		"no leader":   {[]string{follow, follow, follow}, statusUnknown, []string{"no server says that it leads"}},
+		"no leader":   {[]string{follow, follow, follow}, statusUnknown, []string{"no quorum: no server says that it leads", "it has no leader: reads"}},
 		"all gone":    {[]string{"", "", ""}, statusUnknown, []string{"no quorum"}},
 		"not ours":    {[]string{lead, follow, "220 mail ready\n"}, statusDegraded, []string{"no ZooKeeper server"}},
 	} {
@@ -117,26 +118,58 @@ func TestStatusRow(t *testing.T) {
 	})}
 	full.ask()
 	got := strings.Join(full.cells()[2:], "|")
-	if want := "leader|3|0x300000001|-|1|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.hints) > 0 {
-		t.Errorf("%s, %d synced, hints %q; want %s", got, full.synced, full.hints, want)
+	if want := "leader|3|0x300000001|-|1|7|1.5 MiB|3.9.5-abc|ok"; got != want || full.synced != 2 || len(full.refuses) > 0 {
+		t.Errorf("%s, %d synced, hints %q; want %s", got, full.synced, full.refuses, want)
 	}
 	few := &serverRow{ID: 9, Address: answering(t, map[string]string{"srvr": srvr("follower", 1)})}
 	few.ask()
-	if hints := strings.Join(few.hints, "\n"); few.State != stateOK || few.Sessions != -1 || few.Disk != -1 ||
-		!strings.Contains(hints, "server 9 refuses the word mntr") || !strings.Contains(hints, "word dirs") {
+	if hints := strings.Join(whitelistHints([]*serverRow{few, few}), "\n"); few.State != stateOK || few.Sessions != -1 || few.Disk != -1 ||
+		strings.Count(hints, "add mntr,dirs to 4lw.commands.whitelist in zoo.cfg of server 9 (") != 1 {
 		t.Errorf("state %q, sessions %d, disk %d, hints %q", few.State, few.Sessions, few.Disk, hints)
 	}
 	none := &serverRow{Address: answering(t, nil)}
 	none.ask()
-	if none.State != "it refuses the word srvr" || !strings.Contains(strings.Join(none.hints, ""), "srvr") {
-		t.Errorf("state %q, hints %q", none.State, none.hints)
+	if none.State != "it refuses the word srvr" || len(none.refuses) != 1 {
+		t.Errorf("state %q, hints %q", none.State, none.refuses)
+	}
+}
+
+// TestStatusOfAddresses: of servers whose addresses alone are given, it is asked who
+// they are and how many voters there are besides.
+func TestStatusOfAddresses(t *testing.T) {
+	t.Parallel()
+	words := func(mode, id, quorum string) map[string]string {
+		return map[string]string{"srvr": srvr(mode, 3<<32|1), "conf": "clientPort=1\nserverId=" + id + "\n", "dirs": "datadir_size: 1\n", "mntr": "zk_quorum_size\t" + quorum + "\n"}
+	}
+	lead, follow, observe := answering(t, words("leader", "5", "3")), answering(t, words("follower", "7", "3")), answering(t, words("observer", "6", "3"))
+	for list, c := range map[string]struct {
+		code int
+		want string
+	}{
+		lead + "," + follow + "," + observe: {statusWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
+		lead + "," + observe:                {statusUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
+		follow:                              {statusUnknown, "no quorum: no server says that it leads"},
+	} {
+		rows, err := addressRows(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, code := look(rows, time.Millisecond)
+		var b strings.Builder
+		if err := o.printTable(&b, false); err != nil || code != c.code || !strings.HasPrefix(b.String(), c.want) {
+			t.Errorf("code %d, %v; want %d and %q\n%s", code, err, c.code, c.want, b.String())
+		}
 	}
 }
 
 // TestServersToAsk: which addresses a configuration gives.
 func TestServersToAsk(t *testing.T) {
 	t.Parallel()
+	const ensemble = "dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\n"
 	for name, c := range map[string]struct{ file, want string }{
+		"no myid":    {ensemble + "dataDir=DIR/none\nclientPort=2181\nserver.1=a:1:2\nserver.2=b:1:2;2182\nserver.3=c:1:2\n", "1=a:2181 2=b:2182 3=c:2181"},
+		"other myid": {ensemble + "clientPort=2181\nserver.4=a:1:2\nserver.5=b:1:2\nserver.6=c:1:2\n", "4=a:2181 5=b:2181 6=c:2181"},
+		"dynamic":    {ensemble + "dynamicConfigFile=DIR/zoo.cfg.dynamic.100\n", "7=a:2181 8=b:2181 9=c:2181"},
 		"alone":      {"dataDir=DIR\nclientPort=2182\n", "1=127.0.0.1:2182"},
 		"lines":      {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nserver.1=a:1:2;2181\nserver.2=b:1:2;10.0.0.2:2182\nserver.3=c:1:2:observer;2183\n", "1=a:2181 2=10.0.0.2:2182 3=c:2183"},
 		"clientPort": {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\nclientPortAddress=10.0.0.1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n", "1=10.0.0.1:2181 2=b:2181 3=c:2181"},
@@ -146,8 +179,9 @@ func TestServersToAsk(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(dir, "zoo.cfg")
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "DIR", dir)), 0o600); err != nil {
+		file, dynamic := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "zoo.cfg.dynamic.100")
+		members := "server.7=a:1:2;2181\nserver.8=b:1:2;2181\nserver.9=c:1:2:observer;2181\n"
+		if err := errors.Join(os.WriteFile(file, []byte(strings.ReplaceAll(c.file, "DIR", dir)), 0o600), os.WriteFile(dynamic, []byte(members), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := serversToAsk(file, nil)
@@ -157,6 +191,21 @@ func TestServersToAsk(t *testing.T) {
 		}
 		if text := strings.Join(got, " "); err != nil || text != c.want {
 			t.Errorf("%s: %q, %v; want %q", name, text, err, c.want)
+		}
+	}
+	for list, want := range map[string]string{
+		"a:2182":             "a:2182",
+		"a,b:2183, [::1]:1 ": "a:2181 b:2183 [::1]:1",
+		"a:1,":               "",
+		":2181":              "",
+	} {
+		rows, err := serversToAsk(list, nil)
+		var got []string
+		for _, row := range rows {
+			got = append(got, row.Address)
+		}
+		if text := strings.Join(got, " "); text != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", list, text, err, want)
 		}
 	}
 	var errs strings.Builder

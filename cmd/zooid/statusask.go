@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +25,12 @@ const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
 	stateReadOnly = "read-only: it has no leader"
+	// A server keeps its clients for a while when it has lost its leader.
+	stateLeaderless = "it has no leader: reads are answered, writes wait"
 )
+
+// unknownID stands for an id that nobody has told.
+const unknownID = -1
 
 // A serverRow is what is known of one server. What it didn't tell is -1 or "".
 type serverRow struct {
@@ -41,8 +49,9 @@ type serverRow struct {
 
 	zxid    int64
 	lagText string
-	synced  int // followers that a leader says are up to date
-	hints   []string
+	synced  int      // followers that a leader says are up to date
+	voters  int      // that the server knows of; 0 if it didn't tell
+	refuses []string // four-letter words
 }
 
 // ask fills the row in. It blocks for a few askTimeout at most.
@@ -62,6 +71,49 @@ func (row *serverRow) ask() {
 	}
 	row.monitor()
 	row.disk()
+	if row.ID == unknownID {
+		row.identify()
+	}
+}
+
+// identify asks a server whose address alone is known who it is.
+func (row *serverRow) identify() {
+	row.Voter = row.Role != "observer"
+	text, err := askWord(row.Address, "conf")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(text) {
+		if id, ok := strings.CutPrefix(line, "serverId="); ok {
+			if n := number(id); n > 0 {
+				row.ID = n
+			}
+		}
+	}
+}
+
+// name is how a message calls the server.
+func (row *serverRow) name() string {
+	address := cmp.Or(row.Address, "no client port")
+	if row.ID == unknownID {
+		return address
+	}
+	return fmt.Sprintf("server %d (%s)", row.ID, address)
+}
+
+// rank orders servers: what needs attention first, then the leader.
+func (row *serverRow) rank() int {
+	switch {
+	case row.State == stateLagging:
+		return 2
+	case row.State == stateReadOnly || row.State == stateLeaderless:
+		return 1
+	case row.State != stateOK:
+		return 0
+	case row.Role == "leader":
+		return 3
+	}
+	return 4
 }
 
 // server reads the answer to srvr and returns the state that it shows.
@@ -70,7 +122,7 @@ func (row *serverRow) server(text string) string {
 	case strings.Contains(text, "not currently serving requests"):
 		return "not serving: it has no quorum"
 	case refused(text):
-		row.hints = append(row.hints, whitelistHint(row.ID, "srvr"))
+		row.refuses = append(row.refuses, "srvr")
 		return "it refuses the word srvr"
 	}
 	zxid := ""
@@ -100,7 +152,7 @@ func (row *serverRow) monitor() {
 	text, err := askWord(row.Address, "mntr")
 	if err != nil || refused(text) {
 		if err == nil {
-			row.hints = append(row.hints, whitelistHint(row.ID, "mntr"))
+			row.refuses = append(row.refuses, "mntr")
 		}
 		return
 	}
@@ -112,6 +164,8 @@ func (row *serverRow) monitor() {
 			global = number(value)
 		case "zk_local_sessions":
 			local = max(number(value), 0)
+		case "zk_quorum_size":
+			row.voters = int(max(number(value), 0))
 		case "zk_synced_followers":
 			row.synced = int(max(number(value), 0))
 		}
@@ -127,7 +181,7 @@ func (row *serverRow) disk() {
 	text, err := askWord(row.Address, "dirs")
 	if err != nil || refused(text) {
 		if err == nil {
-			row.hints = append(row.hints, whitelistHint(row.ID, "dirs"))
+			row.refuses = append(row.refuses, "dirs")
 		}
 		return
 	}
@@ -156,19 +210,35 @@ func number(text string) int64 {
 
 func refused(text string) bool { return strings.Contains(text, "is not in the whitelist") }
 
-func whitelistHint(id int64, word string) string {
-	return fmt.Sprintf("server %d refuses the word %s: add it to 4lw.commands.whitelist in its zoo.cfg", id, word)
+// whitelistHints says which servers refuse which words, a line for those that
+// refuse the same.
+func whitelistHints(rows []*serverRow) (hints []string) {
+	who := map[string][]string{}
+	for _, row := range rows {
+		if words := strings.Join(row.refuses, ","); words != "" {
+			who[words] = append(who[words], row.name())
+		}
+	}
+	for _, words := range slices.Sorted(maps.Keys(who)) {
+		hints = append(hints, fmt.Sprintf("add %s to 4lw.commands.whitelist in zoo.cfg of %s to see more", words, strings.Join(who[words], ", ")))
+	}
+	return hints
+}
+
+// withoutAddress leaves out the address, which stands beside the error.
+func withoutAddress(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
 }
 
 // askWord sends a four-letter word and returns the whole answer.
 func askWord(address, word string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address, askTimeout)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err // the address stands beside it
-		}
-		return "", err
+		return "", withoutAddress(err)
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(askTimeout))
@@ -177,7 +247,7 @@ func askWord(address, word string) (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(conn, askBytesMax))
 	if err != nil && len(text) == 0 {
-		return "", fmt.Errorf("it takes connections but says nothing: %w", err)
+		return "", fmt.Errorf("it takes connections but says nothing: %w", withoutAddress(err))
 	}
 	if len(text) == 0 {
 		return "", fmt.Errorf("it closes the connection without an answer to %s", word)

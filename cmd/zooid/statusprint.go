@@ -35,7 +35,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// printTable prints a line per server, then the verdict and its reasons.
+// printTable prints the verdict, a line per server and what to do. A column of
+// which nothing is known is left out.
 func (o *overview) printTable(w io.Writer, colours bool) error {
 	lines := [][]string{{"ID", "ADDRESS", "ROLE", "EPOCH", "ZXID", "LAG", "CLIENTS", "SESSIONS", "DISK", "VERSION", "STATE"}}
 	paint := []string{bold}
@@ -43,6 +44,7 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 		lines = append(lines, row.cells())
 		paint = append(paint, row.colour())
 	}
+	lines = known(lines)
 	width := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {
@@ -50,17 +52,17 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 		}
 	}
 	var b strings.Builder
+	verdict := map[string]string{"ok": green, "degraded": yellow, "no quorum": red}[o.State]
+	b.WriteString(painted(colours, verdict, o.State) + ": " + o.Summary + "\n\n")
 	for n, line := range lines {
 		text := ""
 		for i, cell := range line {
 			text += cell + strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2)
 		}
-		painted(&b, colours, paint[n], strings.TrimRight(text, " "))
+		b.WriteString(painted(colours, paint[n], strings.TrimRight(text, " ")) + "\n")
 	}
-	verdict := map[string]string{"ok": green, "degraded": yellow, "no quorum": red}[o.State]
-	painted(&b, colours, verdict, "\n"+o.State)
-	for _, why := range o.Why {
-		b.WriteString("  " + why + "\n")
+	if len(o.Hints) > 0 {
+		b.WriteString("\n")
 	}
 	for _, hint := range o.Hints {
 		b.WriteString("hint: " + hint + "\n")
@@ -69,18 +71,35 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 	return err
 }
 
-func painted(b *strings.Builder, colours bool, colour, text string) {
-	if colours {
-		text = colour + text + plain
+// known drops the columns that hold nothing but dashes.
+func known(lines [][]string) [][]string {
+	kept := make([][]string, len(lines))
+	for column := range lines[0] {
+		told := false
+		for _, line := range lines[1:] {
+			told = told || line[column] != "-"
+		}
+		for n, line := range lines {
+			if told {
+				kept[n] = append(kept[n], line[column])
+			}
+		}
 	}
-	b.WriteString(text + "\n")
+	return kept
+}
+
+func painted(colours bool, colour, text string) string {
+	if !colours || colour == "" {
+		return text
+	}
+	return colour + text + plain
 }
 
 func (row *serverRow) colour() string {
 	switch {
 	case row.State == stateOK:
-		return plain
-	case row.State == stateReadOnly || row.State == stateLagging:
+		return ""
+	case row.State == stateReadOnly || row.State == stateLagging || row.State == stateLeaderless:
 		return yellow
 	}
 	return red
@@ -106,7 +125,7 @@ func (row *serverRow) cells() []string {
 	}
 	version, _, _ := strings.Cut(row.Version, ", built on")
 	return []string{
-		strconv.FormatInt(row.ID, 10), text(row.Address), text(row.Role), known(row.Epoch), text(row.Zxid), text(row.lagText),
+		known(row.ID), text(row.Address), text(row.Role), known(row.Epoch), text(row.Zxid), text(row.lagText),
 		known(row.Clients), known(row.Sessions), disk, text(version), row.State,
 	}
 }

@@ -47,5 +47,10 @@ func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	}
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)
+	if contains(l.conf, l.o.ID) {
+		// A member already as far as this server knew: it may have been taken out and let
+		// in again meanwhile (see joining).
+		l.memberSince = l.applied
+	}
 	l.log.Info("this server was far behind and took a peer's snapshot", "index", l.applied)
 }

@@ -21,8 +21,10 @@ import (
 // if nothing had happened: it may have voted, and acknowledged entries that it no
 // longer has. So it asks its peers first (a connection of kind connJoin).
 //
-//	If most voters of its configuration are as empty as it is, or have only just
-//	begun and seen no election, they begin a new ensemble together.
+//	If most voters of its configuration are as empty as it is, or have just begun
+//	with it, having seen no election, they begin a new ensemble together. One that
+//	has begun without it may have done so long ago, and may never have heard of
+//	what others acknowledged since: then all voters must say that there is nothing.
 //
 //	If a peer belongs to one, the server joins that. The leader first takes its
 //	id out of raft's membership, if it is there, and then lets it start, telling
@@ -37,6 +39,7 @@ const (
 	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
 	joinWait                   // the peer has one; it doesn't lead, or must take the id out first
 	joinGo                     // the peer leads, and the id is in no membership
+	joinTwin                   // the peer leads, and a server with that id is running
 )
 
 // joinPause is the time between two rounds of asking.
@@ -51,22 +54,25 @@ type Beginning struct {
 // Discover finds out how the server self with an empty data directory begins. It
 // answers the peers' same question on l, which it leaves open, and blocks until
 // the answer is clear or ctx ends. members is its configuration.
-func Discover(ctx context.Context, self uint64, members []Member, l net.Listener, log *slog.Logger) (Beginning, error) {
+func Discover(ctx context.Context, self uint64, members []Member, l net.Listener, secure Secure, log *slog.Logger) (Beginning, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	wg.Go(func() { answerEmpty(ctx, l) })
-	defer interruptAccept(l)
 	t := newTransport(self, 0, log)
-	said := ""
+	t.secure = secure
+	t.askers = map[uint64]bool{}
+	for _, m := range members {
+		t.askers[m.ID] = false
+	}
+	wg.Go(func() { t.answerEmpty(ctx, l) })
+	defer interruptAccept(l)
 	for {
 		b, waiting, err := t.ask(ctx, members)
 		if err == nil || ctx.Err() != nil {
 			return b, errors.Join(err, ctx.Err())
 		}
-		if text := strings.Join(waiting, "; "); text != said {
-			said = text
+		if text := strings.Join(waiting, "; "); t.complaints.due(text, time.Now()) {
 			log.Info("this server's data directory is empty: waiting for peers to tell whether there is an ensemble", "waiting", text)
 		}
 		select {
@@ -85,19 +91,35 @@ func interruptAccept(l net.Listener) {
 }
 
 // answerEmpty tells who asks that this server is empty too.
-func answerEmpty(ctx context.Context, l net.Listener) {
+func (t *transport) answerEmpty(ctx context.Context, l net.Listener) {
 	for ctx.Err() == nil {
-		c, err := l.Accept()
+		raw, err := l.Accept()
 		if err != nil {
 			break
 		}
 		go func() {
-			defer c.Close()
+			defer raw.Close()
+			c, plain, err := t.secure.accepted(ctx, raw)
+			if err != nil {
+				t.closed(raw, err)
+				return
+			}
 			c.SetDeadline(time.Now().Add(dialTimeout))
 			h, err := readHello(c)
 			switch {
 			case err != nil:
+				t.closed(raw, bare(err))
+			case plain:
+				t.refused(raw, h, plainRefusal)
+				writeAnswer(c, plainRefusal)
+				linger(raw)
+			case t.isSelf(h):
+				writeAnswer(c, "")
+			case h.from == t.id:
+				t.refused(raw, h, t.refuse(h))
+				writeAnswer(c, t.refuse(h))
 			case h.kind == connJoin:
+				t.noteAsker(h.from)
 				writeAnswer(c, "")
 				c.Write(joinAnswer(joinEmpty, 0, 0))
 			case h.kind == connPing:
@@ -112,6 +134,22 @@ func answerEmpty(ctx context.Context, l net.Listener) {
 	}
 }
 
+// noteAsker remembers that a member knows this server to be empty.
+func (t *transport) noteAsker(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, member := t.askers[id]; member {
+		t.askers[id] = true
+	}
+}
+
+// askedBy reports whether a peer knows this server to be empty.
+func (t *transport) askedBy(id uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.askers[id]
+}
+
 func joinAnswer(s joinState, cluster, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{byte(s)}, cluster), index)
 }
@@ -120,35 +158,55 @@ var errUnclear = errors.New("not enough peers have answered")
 
 // ask makes one round.
 func (t *transport) ask(ctx context.Context, members []Member) (b Beginning, waiting []string, err error) {
-	voters, empty := 0, 0
+	b, waiting, ok := Begin(t.id, members, func(m Member) (JoinReply, uint64, error) {
+		state, cluster, index, err := t.askOne(ctx, m)
+		if state == joinTwin {
+			err = fmt.Errorf("a server %d is running already: %s", t.id, sameID)
+		}
+		return JoinReply{New: state == joinEmpty, Begun: cluster != 0 && !t.askedBy(m.ID), Go: state == joinGo, Index: index}, cluster, err
+	})
+	if !ok {
+		return b, waiting, errUnclear
+	}
+	return b, nil, nil
+}
+
+// Begin decides how the server self with an empty data directory begins, by what
+// the members answer: ask returns that and the cluster they belong to; New stands
+// for an empty peer too, and Begun only for a peer that has never asked this server.
+// Until that decides it (ok), waiting says for what.
+func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, cluster uint64, err error)) (b Beginning, waiting []string, ok bool) {
+	voters, empty, begun := 0, 0, 0
 	known := false // that there is an ensemble
 	for _, m := range members {
 		if !m.Observer {
 			voters++
 		}
-		if m.ID == t.id {
+		if m.ID == self {
 			if !m.Observer {
 				empty++
 			}
 			continue
 		}
-		state, cluster, index, err := t.askOne(ctx, m)
+		reply, cluster, err := ask(m)
 		switch {
 		case err != nil:
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
-		case state == joinGo:
-			return Beginning{Cluster: cluster, JoinedAfter: index}, nil, nil
-		case state == joinWait:
+		case reply.Go:
+			return Beginning{Cluster: cluster, JoinedAfter: reply.Index}, nil, true
+		case !reply.New:
 			known = true
 			waiting = append(waiting, fmt.Sprintf("server %d belongs to an ensemble; its leader must let this server in", m.ID))
-		case !m.Observer:
+		case m.Observer:
+		case reply.Begun:
+			begun++
+			waiting = append(waiting, fmt.Sprintf("server %d has begun without this one, maybe long ago: all others must answer", m.ID))
+		default:
 			empty++
 		}
 	}
-	if self := slices.ContainsFunc(members, func(m Member) bool { return m.ID == t.id && !m.Observer }); self && !known && empty > voters/2 {
-		return Beginning{}, nil, nil
-	}
-	return Beginning{}, waiting, errUnclear
+	votes := slices.ContainsFunc(members, func(m Member) bool { return m.ID == self && !m.Observer })
+	return Beginning{}, waiting, votes && !known && (empty > voters/2 || empty+begun == voters)
 }
 
 func (t *transport) askOne(ctx context.Context, m Member) (s joinState, cluster, index uint64, err error) {
@@ -206,8 +264,10 @@ func (p *Peer) Reachable(ctx context.Context, members []Member) int {
 // A JoinReply answers EventJoin.
 type JoinReply struct {
 	New   bool   // this server has only just begun: there was no election yet
+	Begun bool   // New, and it has a log
 	Go    bool   // the server may start; it is in no membership
 	Index uint64 // of the last committed entry
+	Twin  bool   // a server with this id is running and connected
 }
 
 // joinRequest answers a server that asks to join.
@@ -220,6 +280,9 @@ func (t *transport) joinRequest(c net.Conn, from uint64) {
 		switch {
 		case r.Go:
 			state, index = joinGo, r.Index
+		case r.Twin:
+			state = joinTwin
+			t.refused(c, hello{from: from}, fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", from, sameID))
 		case r.New:
 			state = joinEmpty
 		}
@@ -234,12 +297,18 @@ func (t *transport) joinRequest(c net.Conn, from uint64) {
 // membership the leader takes it out, and holds it out until it has started.
 func (l *Loop) join(e Event) {
 	if !l.node.IsLeader() {
-		e.Join <- JoinReply{New: l.hard.GetTerm() <= bootstrapTerm && l.o.JoinedAfter == 0}
+		begun := l.hard.GetTerm() <= bootstrapTerm && l.o.JoinedAfter == 0
+		e.Join <- JoinReply{New: begun, Begun: begun}
 		return
 	}
 	if !contains(l.conf, e.From) {
 		l.held = 0
 		e.Join <- JoinReply{Go: true, Index: l.applied}
+		return
+	}
+	if l.o.Shell.Connected(e.From) {
+		// One of the two is not who it says. The one that runs keeps its place.
+		e.Join <- JoinReply{Twin: true}
 		return
 	}
 	e.Join <- JoinReply{}
@@ -270,7 +339,11 @@ func (l *Loop) joining() bool {
 		return true
 	}
 	l.o.JoinedAfter = 0
-	l.log.Info("this server has joined the ensemble")
+	if l.observes() {
+		l.log.Info("this server has joined the ensemble as an observer")
+	} else if !slices.Contains(l.conf.GetVoters(), l.o.ID) {
+		l.log.Info("this server was let into the ensemble; it is a member, with a vote, once it has caught up")
+	}
 	if l.o.OnJoined != nil {
 		l.o.OnJoined()
 	}
@@ -284,4 +357,13 @@ func electoral(m *pb.Message) bool {
 		return true
 	}
 	return false
+}
+
+// observes reports whether this server is to have no vote for good.
+func (l *Loop) observes() bool {
+	members := l.wanted
+	if len(members) == 0 {
+		members = l.o.Members
+	}
+	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == l.o.ID && m.Observer })
 }

@@ -19,7 +19,7 @@ import (
 // A Shell does for a Loop what computes nothing: it moves bytes to peers and
 // writes snapshot files. The real one is Peer; a simulator is another.
 type Shell interface {
-	// Send queues a frame for a peer, or drops it and returns false. Frames to one
+	// Send queues a copy of a frame for a peer, or drops it and returns false. Frames to one
 	// peer arrive in order, or the peer sees EventLost and this server
 	// EventConnected.
 	Send(to uint64, kind FrameKind, payload []byte) bool
@@ -87,6 +87,9 @@ type LoopOptions struct {
 // waits longer than that for a report before it ends one.
 const heardTicks = 2
 
+// frameKeepBytes is the largest memory of a message that is used again.
+const frameKeepBytes = 1 << 20
+
 // A Loop is one running member of the group without its goroutines, sockets and
 // clock: it is told of ticks and events, and carries out what the Node wants on
 // the disk, the state machine and the Shell. One goroutine at a time may use it;
@@ -103,9 +106,11 @@ type Loop struct {
 	conf     *pb.ConfState
 	hard     pb.HardState
 	batch    []byte // not accepted by raft yet
+	frame    []byte // memory for the next message
 	reads    reads
 	snap     snapshots
 	failover failover
+	reach    reach
 	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
 	failed   error
 	ticks    uint64
@@ -114,6 +119,7 @@ type Loop struct {
 
 	wanted        []Member // membership decided on
 	wantedVersion int64
+	known         uint64 // index of the last entry on the disk at the start: what they say is no news
 	memberSince   uint64 // index of the entry that made this server a member, as far as known
 	held          uint64 // server that lost its data and is kept out until it has started
 	heldUntil     uint64 // tick
@@ -162,7 +168,7 @@ func (l *Loop) step(e Event) error {
 	if m.GetFrom() != e.From {
 		return fmt.Errorf("it is in the name of server %d", m.GetFrom())
 	}
-	if l.joining() && electoral(m) {
+	if l.joining() && electoral(m) || l.failover.first(l, m) {
 		return nil
 	}
 	return l.node.Step(m)
@@ -174,6 +180,7 @@ func (l *Loop) begin() error {
 	if err != nil {
 		return fmt.Errorf("read the log's last index: %w", err)
 	}
+	l.known = last
 	if last != 0 || l.o.JoinedAfter != 0 {
 		return nil
 	}
@@ -197,7 +204,11 @@ func (l *Loop) Tick() {
 	}
 	l.reads.tick(l)
 	l.failover.tick(l)
+	l.reach.tick(l)
 	l.reconcile()
+	if l.snap.wanted {
+		l.snap.consider(l)
+	}
 	if l.ticks%heardTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
 		if heard := l.o.State.Heard(); len(heard) > 0 {
 			b := make([]byte, 0, 8*len(heard))
@@ -267,6 +278,7 @@ func (l *Loop) Turn() {
 		}
 		for _, rs := range l.ef.Reads {
 			l.reads.answered(l, rs)
+			l.reach.answered(rs)
 		}
 		for _, m := range l.ef.Send {
 			l.send(m)
@@ -299,6 +311,7 @@ func (l *Loop) feed() {
 			}
 		}
 	case l.node.Leader() != 0 && l.o.Shell.Connected(l.node.Leader()):
+		l.batch = nil
 		if requests := l.o.State.Forward(); len(requests) > 0 {
 			l.o.Shell.Send(l.node.Leader(), FrameForward, requests)
 		}
@@ -310,14 +323,23 @@ func (l *Loop) feed() {
 
 // send sends a raft message to a peer.
 func (l *Loop) send(m *pb.Message) {
-	b, err := proto.Marshal(m)
+	b, err := proto.MarshalOptions{}.MarshalAppend(l.frame[:0], m)
 	if err != nil {
 		l.failed = fmt.Errorf("encode a raft message for server %d: %w", m.GetTo(), err)
 		return
 	}
 	if m.GetType() == pb.MsgSnap {
-		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), b)
+		if !contains(m.GetSnapshot().GetMetadata().GetConfState(), m.GetTo()) {
+			// Raft takes no snapshot that doesn't know its receiver.
+			l.snap.wanted = true
+			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
+			return
+		}
+		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), slices.Clone(b))
 		return
+	}
+	if cap(b) <= frameKeepBytes {
+		l.frame = b
 	}
 	if !l.o.Shell.Send(m.GetTo(), FrameRaft, b) && m.GetType() == pb.MsgApp {
 		l.node.ReportUnreachable(m.GetTo())
@@ -400,6 +422,10 @@ func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 	if is && !was {
 		l.memberSince = index
 	}
+	learned := slices.Contains(l.conf.GetLearners(), l.o.ID)
+	if learned && index > l.known && slices.Contains(conf.GetVoters(), l.o.ID) {
+		l.log.Info("this server has joined the ensemble: it is a member and votes")
+	}
 	l.member(conf)
 }
 
@@ -430,9 +456,9 @@ func (l *Loop) leaderChanged() {
 	if lead == l.lastLead {
 		return
 	}
+	l.failover.led(l, l.lastLead, lead)
 	l.lastLead = lead
 	l.batch = nil // its requests are sent again by the servers they came from
-	l.failover.led(lead)
 	l.o.State.Lead(lead)
 	l.publish()
 	l.reads.retry(l)

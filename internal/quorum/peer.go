@@ -1,9 +1,12 @@
 package quorum
 
 import (
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -27,12 +30,13 @@ type Options struct {
 	JoinedAfter   uint64        // see LoopOptions
 	OnJoined      func()        // see LoopOptions
 	Listener      net.Listener  // for peers; nil if there are none
+	Secure        Secure        // TLS between peers
 	Tick          time.Duration // of the clock that raft counts in
 	ElectionTicks int
 	SnapshotsKept int // by the purge after each snapshot
 	Log           *slog.Logger
-	// Fatal is called once, from its own goroutine, with the error after which
-	// the server must stop: the log can't be written any more.
+	// Fatal is called from its own goroutine with the error after which the server
+	// must stop: the log can't be written any more, or ErrTwin.
 	Fatal func(error)
 }
 
@@ -63,6 +67,7 @@ func Open(o Options) (*Peer, error) {
 		o: o, kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Log),
 	}
+	p.transport.secure = o.Secure
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, stop: make(chan struct{}), tell: p.transport.tell}
@@ -86,6 +91,11 @@ func (p *Peer) Start() {
 	}
 	if p.o.Listener != nil {
 		p.transport.listen(p.o.Listener)
+		for _, m := range p.o.Members {
+			if m.ID == p.o.ID {
+				p.transport.wg.Go(func() { p.transport.watchTwin(m.Addrs, func(err error) { go p.o.Fatal(err) }) })
+			}
+		}
 	}
 	go p.run()
 }
@@ -123,33 +133,62 @@ func (p *Peer) run() {
 	defer p.streams.drop()
 	defer p.transport.close()
 	defer p.writer.close()
+	if err := p.turns(); err != nil {
+		go p.o.Fatal(err)
+		<-p.stop
+	}
+}
+
+// turns turns the loop until it is stopped, nil, or fails.
+func (p *Peer) turns() (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			if err = unreadable(failure); err == nil {
+				panic(failure)
+			}
+		}
+	}()
 	ticker := time.NewTicker(p.o.Tick)
 	defer ticker.Stop()
 	stop, leaving := p.stop, 0 // ticks left to wait for a successor
 	for p.loop.Failed() == nil {
 		p.loop.Turn()
 		if stop == nil && (leaving == 0 || !p.loop.IsLeader()) {
-			return
+			return nil
 		}
 		select {
 		case <-p.kicked:
 		case <-p.yield:
 			p.loop.HandOver()
 		case e := <-p.transport.events:
-			p.loop.Handle(e)
+			p.handle(e)
 			p.handleWaiting()
 		case <-ticker.C:
+			p.handleWaiting() // a server that was stalled hears its leader before it counts the silence
+			p.loop.Turn()
 			p.loop.Tick()
 			leaving = max(leaving-1, 0)
 		case <-stop:
 			if !p.loop.HandOver() {
-				return
+				return nil
 			}
 			stop, leaving = nil, leaveTicks
 		}
 	}
-	go p.o.Fatal(p.loop.Failed())
-	<-p.stop
+	return p.loop.Failed()
+}
+
+// unreadable returns the error of a log that can't be read, nil if the failure
+// is another: raft panics with what its storage returns, since it can't go on
+// without. The disk is at fault then, and not this program.
+func unreadable(failure any) error {
+	err, ok := failure.(error)
+	var damage *storage.DamageError
+	var kernel syscall.Errno
+	if ok && (errors.As(err, &damage) || errors.As(err, &kernel) || errors.Is(err, io.EOF)) {
+		return err
+	}
+	return nil
 }
 
 // handleWaiting hands the loop the events that wait already, so that one turn
@@ -158,10 +197,19 @@ func (p *Peer) handleWaiting() {
 	for {
 		select {
 		case e := <-p.transport.events:
-			p.loop.Handle(e)
+			p.handle(e)
 		default:
 			return
 		}
+	}
+}
+
+// handle hands the loop an event. It keeps nothing of what a frame brought.
+func (p *Peer) handle(e Event) {
+	p.loop.Handle(e)
+	switch e.Kind {
+	case EventRaft, EventForward, EventHeard:
+		p.transport.frames.give(e.Data)
 	}
 }
 

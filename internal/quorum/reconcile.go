@@ -17,7 +17,8 @@ const (
 	// reconcileTicks is the pause between two steps, in which the last one is
 	// usually applied.
 	reconcileTicks = 2
-	// caughtUpEntries is how far behind a learner may be when it becomes a voter.
+	// caughtUpEntries is how far behind a learner that gets entries as they come may
+	// be when it becomes a voter.
 	caughtUpEntries = 64
 )
 
@@ -72,7 +73,7 @@ func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
 		switch {
 		case voter && m.Observer:
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, m.ID))
-		case !voter && !m.Observer && at >= 0 && followers[at].Active && followers[at].Match+caughtUpEntries >= last:
+		case !voter && !m.Observer && at >= 0 && followers[at].Active && followers[at].Synced && followers[at].Match+caughtUpEntries >= last:
 			l.log.Info("a server has caught up and gets a vote", "server", m.ID)
 			changes = append(changes, change(pb.ConfChangeAddNode, m.ID))
 		}

@@ -12,6 +12,7 @@ import (
 type snapshots struct {
 	logBytes int64 // applied since the last snapshot
 	running  bool
+	wanted   bool   // by a member that is not in the newest one's membership, and needs one
 	began    uint64 // tick
 	retryAt  uint64 // tick before which no other is tried after a failure
 }
@@ -22,10 +23,10 @@ const snapshotRetryTicks = 200
 
 // consider starts a snapshot if one is due.
 func (s *snapshots) consider(l *Loop) {
-	if s.running || l.ticks < s.retryAt || !l.o.State.SnapshotDue(s.logBytes) {
+	if s.running || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {
 		return
 	}
-	s.running, s.logBytes, s.began = true, 0, l.ticks
+	s.running, s.wanted, s.logBytes, s.began = true, false, 0, l.ticks
 	image := l.o.State.Snapshot()
 	meta := image.Describe()
 	meta.ConfState = l.conf
@@ -81,6 +82,14 @@ func WriteImage(dir *storage.Dir, meta storage.Meta, image Image, stop <-chan st
 		return 0, err
 	}
 	defer w.Abort() // does nothing after Commit
+	if written, err = writeChunks(w, image, stop); err != nil {
+		return written, err
+	}
+	return written, w.Commit()
+}
+
+// writeChunks writes an image's chunks; stop, if not nil, ends it early.
+func writeChunks(w *storage.SnapshotWriter, image Image, stop <-chan struct{}) (written int64, err error) {
 	var chunk []byte
 	for more := true; more; {
 		select {
@@ -95,5 +104,5 @@ func WriteImage(dir *storage.Dir, meta storage.Meta, image Image, stop <-chan st
 			written += int64(len(chunk))
 		}
 	}
-	return written, w.Commit()
+	return written, nil
 }

@@ -21,10 +21,12 @@ type Leadership struct {
 // goroutine, so they may not wait for the log.
 type StateMachine interface {
 	// Batch returns the next entry's data to propose, or nil. It is asked only of
-	// the leader, and not again before what it returned is on this server's disk.
+	// the leader, and not again before what it returned is on this server's disk;
+	// the bytes are the caller's until then.
 	Batch() []byte
 	// Forward returns requests to be handed to the leader's Forwarded, or nil. It
-	// is asked only of a server that has a leader and a connection to it.
+	// is asked only of a server that has a leader and a connection to it. The bytes
+	// are the caller's until the next call.
 	Forward() []byte
 	// Forwarded takes what Forward returned on a follower.
 	Forwarded(requests []byte) error

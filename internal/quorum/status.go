@@ -23,6 +23,9 @@ type Status struct {
 	Voters    []uint64
 	Observers []uint64
 	Followers []Progress // on the leader only
+	// Unanswered is for how many ticks the leader, though heard, has not answered
+	// this server: what it says doesn't arrive.
+	Unanswered uint64
 }
 
 // Status returns the state of the quorum as this server sees it.
@@ -32,10 +35,17 @@ func (l *Loop) Status() Status {
 	return l.status
 }
 
+// Voters returns the servers whose votes count, and while they change by joint
+// consensus those whose votes counted before. It is for those who watch a server,
+// such as a simulator, and for the loop's goroutine only.
+func (l *Loop) Voters() (now, before []uint64) {
+	return slices.Clone(l.conf.GetVoters()), slices.Clone(l.conf.GetVotersOutgoing())
+}
+
 // publish renews what Status returns.
 func (l *Loop) publish() {
 	s := Status{
-		Leadership: l.lastLead, Applied: l.applied,
+		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.reach.unanswered(l),
 		Voters: slices.Clone(l.conf.GetVoters()), Observers: slices.Clone(l.conf.GetLearners()),
 	}
 	if l.node.IsLeader() {

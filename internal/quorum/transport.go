@@ -31,8 +31,12 @@ type transport struct {
 	id, cluster uint64
 	log         *slog.Logger
 	events      chan Event
+	frames      frames
 	snapshot    func(net.Conn, uint64) // takes over an accepted snapshot connection
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
+	secure      Secure
+	complaints  complaints
+	nonce       uint64 // see twin.go
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -42,13 +46,16 @@ type transport struct {
 	remotes  map[uint64]*remote
 	listener net.Listener
 	incoming map[net.Conn]uint64
+	askers   map[uint64]bool    // while this server is empty: which members have asked
+	reading  map[uint64]reading // the newest by peer, ended or not
 }
 
 func newTransport(id, cluster uint64, log *slog.Logger) *transport {
 	t := &transport{
 		id: id, cluster: cluster, log: log, events: make(chan Event, eventsMax),
-		remotes: map[uint64]*remote{}, incoming: map[net.Conn]uint64{},
+		remotes: map[uint64]*remote{}, incoming: map[net.Conn]uint64{}, reading: map[uint64]reading{},
 	}
+	t.nonce = newNonce()
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.dial = func(ctx context.Context, addr string) (net.Conn, error) {
 		d := net.Dialer{Timeout: dialTimeout, Control: endUnacked} // resolves the name at each dial
@@ -87,7 +94,7 @@ func (t *transport) setPeer(id uint64, addrs []string) {
 		r.close()
 		delete(t.remotes, id)
 	case len(addrs) > 0 && r == nil:
-		r = &remote{t: t, id: id, addrs: addrs}
+		r = &remote{t: t, id: id, addrs: addrs, back: make(chan struct{}, 1)}
 		r.ready.L = &r.mu
 		t.remotes[id] = r
 		t.wg.Go(r.run)
@@ -147,28 +154,41 @@ func (t *transport) tell(e Event) {
 }
 
 // serve reads what one peer says until its connection ends.
-func (t *transport) serve(c net.Conn) {
-	defer c.Close()
+func (t *transport) serve(raw net.Conn) {
+	defer raw.Close()
 	t.mu.Lock()
-	t.incoming[c] = 0
+	t.incoming[raw] = 0
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
-		delete(t.incoming, c)
+		delete(t.incoming, raw)
 		t.mu.Unlock()
 	}()
 	if t.ctx.Err() != nil {
 		return
 	}
+	c, plain, err := t.secure.accepted(t.ctx, raw)
+	if err != nil {
+		t.closed(raw, err)
+		return
+	}
 	c.SetDeadline(time.Now().Add(dialTimeout))
 	h, err := readHello(c)
 	if err != nil {
-		t.log.Warn("a connection to the peer port was closed", "from", c.RemoteAddr().String(), "err", err)
+		t.closed(raw, bare(err))
 		return
 	}
-	if reason := t.refuse(h); reason != "" {
-		t.log.Warn("a peer was refused", "from", c.RemoteAddr().String(), "why", reason)
+	reason := t.refuse(h)
+	switch {
+	case plain:
+		reason = plainRefusal
+	case reason == "":
+		reason = t.verify(c, h)
+	}
+	if reason != "" {
+		t.refused(raw, h, reason)
 		writeAnswer(c, reason)
+		linger(raw)
 		return
 	}
 	if err := writeAnswer(c, ""); err != nil {
@@ -186,6 +206,11 @@ func (t *transport) serve(c net.Conn) {
 	case connPing:
 		return
 	}
+	done := t.supersede(h.from, c)
+	defer close(done)
+	if r := t.remote(h.from); r != nil {
+		r.hurry()
+	}
 	err = t.read(c, h.from)
 	if t.ctx.Err() == nil {
 		t.log.Info("a peer's connection ended", "peer", h.from, "err", err)
@@ -193,12 +218,57 @@ func (t *transport) serve(c net.Conn) {
 	}
 }
 
+// supersede makes c the connection from a peer, closes the one before and waits
+// until what had arrived on that is handed to the loop: frames of c come behind.
+// The caller closes done when it has read c to its end.
+func (t *transport) supersede(from uint64, c net.Conn) (done chan struct{}) {
+	done = make(chan struct{})
+	t.mu.Lock()
+	old := t.reading[from]
+	t.reading[from] = reading{c, done}
+	t.mu.Unlock()
+	if old.conn != nil {
+		old.conn.Close()
+		<-old.done
+	}
+	return done
+}
+
+// reading is a connection that frames of a peer are read from; done is closed
+// after the last.
+type reading struct {
+	conn net.Conn
+	done chan struct{}
+}
+
+// closed notes that a connection was closed before its hello.
+func (t *transport) closed(raw net.Conn, err error) {
+	if t.ctx.Err() == nil && t.complaints.due(hostOf(raw)+err.Error(), time.Now()) {
+		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "err", err)
+	}
+}
+
+// refused notes that a peer was turned away.
+func (t *transport) refused(raw net.Conn, h hello, reason string) {
+	if t.complaints.due(hostOf(raw)+reason, time.Now()) {
+		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
+	}
+}
+
+// hostOf returns the address of a connection's other end without its port.
+func hostOf(c net.Conn) string {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	return host
+}
+
 // refuse says why a hello can't be accepted, or returns "".
 func (t *transport) refuse(h hello) string {
 	switch {
+	case t.isSelf(h):
+		return ""
 	case h.kind == connJoin || h.kind == connPing:
 		if h.from == t.id {
-			return fmt.Sprintf("you call yourself server %d, and so do I: two servers have the same myid", h.from)
+			return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, sameID)
 		}
 		return ""
 	case h.cluster != t.cluster:
@@ -206,7 +276,7 @@ func (t *transport) refuse(h hello) string {
 	case h.to != t.id:
 		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
 	case h.from == t.id:
-		return fmt.Sprintf("you call yourself server %d, and so do I: two servers have the same myid", h.from)
+		return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, sameID)
 	case t.remote(h.from) == nil:
 		return fmt.Sprintf("server %d is not in this server's configuration", h.from)
 	case h.kind != connMessages && h.kind != connSnapshot:
@@ -218,7 +288,7 @@ func (t *transport) refuse(h hello) string {
 func (t *transport) read(c net.Conn, from uint64) error {
 	r := bufio.NewReaderSize(c, 256<<10)
 	for {
-		kind, payload, err := readFrame(r, nil)
+		kind, payload, err := readFrame(r, t.frames.take())
 		if err != nil {
 			return err
 		}
@@ -232,8 +302,9 @@ func (t *transport) read(c net.Conn, from uint64) error {
 
 // A remote is one peer as this server's sender sees it.
 type remote struct {
-	t  *transport
-	id uint64
+	t    *transport
+	id   uint64
+	back chan struct{} // capacity 1: the peer has just connected to this server
 
 	mu     sync.Mutex
 	ready  sync.Cond
@@ -274,22 +345,22 @@ func (r *remote) close() {
 // run keeps a connection to the peer and writes what is queued.
 func (r *remote) run() {
 	pause := redialMin
-	said := ""
+	said := false
 	for r.t.ctx.Err() == nil && !r.isClosed() {
 		c, err := r.connect()
 		if err != nil {
-			if text := err.Error(); text != said && r.t.ctx.Err() == nil {
-				said = text
+			if r.t.ctx.Err() == nil && r.t.complaints.due(err.Error(), time.Now()) {
+				said = true
 				r.t.log.Warn("a peer can't be reached; this goes on until it can", "peer", r.id, "err", err)
 			}
 			r.wait(pause)
 			pause = min(2*pause, redialMax)
 			continue
 		}
-		if said != "" {
+		if said {
 			r.t.log.Info("a peer is reached", "peer", r.id)
 		}
-		pause, said = redialMin, ""
+		pause, said = redialMin, false
 		r.t.tell(Event{Kind: EventConnected, From: r.id})
 		err = r.write(c)
 		c.Close()
@@ -311,7 +382,17 @@ func (r *remote) isClosed() bool {
 func (r *remote) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
+	case <-r.back:
 	case <-r.t.ctx.Done():
+	}
+}
+
+// hurry ends a wait: the peer is there. Without it a server that has started
+// might lead and not be answered for redialMax.
+func (r *remote) hurry() {
+	select {
+	case r.back <- struct{}{}:
+	default:
 	}
 }
 
@@ -343,6 +424,9 @@ func (t *transport) greet(addr string, h hello) (net.Conn, error) {
 func (t *transport) greetWithin(ctx context.Context, addr string, h hello) (net.Conn, error) {
 	c, err := t.dial(ctx, addr)
 	if err != nil {
+		return nil, bare(err)
+	}
+	if c, err = t.secure.dialled(ctx, c, addr); err != nil {
 		return nil, err
 	}
 	c.SetDeadline(time.Now().Add(dialTimeout))
@@ -352,7 +436,10 @@ func (t *transport) greetWithin(ctx context.Context, addr string, h hello) (net.
 	}
 	if err != nil {
 		c.Close()
-		return nil, err
+		if t.secure.Client != nil {
+			err = explained(err)
+		}
+		return nil, bare(err)
 	}
 	c.SetDeadline(time.Time{})
 	return c, nil

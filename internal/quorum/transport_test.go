@@ -130,3 +130,45 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
+
+// A peer that connects again is heard in order: what came on its old connection
+// comes before anything of the new one.
+func TestNewConnectionComesBehindTheOld(t *testing.T) {
+	t.Parallel()
+	a, addr := running(t, 1, 7)
+	a.setPeer(2, []string{"127.0.0.1:1"})
+	connect := func() net.Conn {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		h := hello{connMessages, 7, 2, 1}
+		if _, err := c.Write(h.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := readAnswer(c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	frame := func(text string) []byte { return append(appendFrameHead(nil, FrameForward, len(text)), text...) }
+	old := connect()
+	if _, err := old.Write(bytes.Repeat(frame("old"), 2*eventsMax)); err != nil { // more than fits
+		t.Fatal(err)
+	}
+	first := next(t, a)
+	if string(first.Data) != "old" {
+		t.Fatalf("event %+v, want the first frame", first)
+	}
+	if _, err := connect().Write(frame("new")); err != nil {
+		t.Fatal(err)
+	}
+	lost := false
+	for e := next(t, a); string(e.Data) != "new"; e = next(t, a) {
+		lost = lost || e.Kind == EventLost
+	}
+	if !lost {
+		t.Fatal("a frame of the new connection came before the end of the old one")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // What peers say to each other. A connection carries messages one way only: each
@@ -82,6 +83,9 @@ func readHello(r io.Reader) (h hello, err error) {
 		return h, fmt.Errorf("read a peer's hello: %w", err)
 	}
 	rest, ok := b[len(helloMagic):], string(b[:len(helloMagic)]) == helloMagic
+	if !ok && b[0] == tlsHandshakeRecord {
+		return h, errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
+	}
 	if !ok {
 		return h, errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
 	}
@@ -150,4 +154,23 @@ func readFrame(r io.Reader, buf []byte) (kind FrameKind, payload []byte, err err
 		}
 	}
 	return FrameKind(head[4]), buf, nil
+}
+
+// frames is memory for frames that have been handled.
+type frames struct{ pool sync.Pool }
+
+// take returns memory to read a frame into, or nil.
+func (f *frames) take() []byte {
+	b, _ := f.pool.Get().(*[]byte)
+	if b == nil {
+		return nil
+	}
+	return (*b)[:0]
+}
+
+// give hands memory back; what it holds must not be used any more.
+func (f *frames) give(b []byte) {
+	if cap(b) <= frameKeepBytes {
+		f.pool.Put(&b)
+	}
 }

@@ -23,8 +23,9 @@ const (
 	// outputMaxBytes is how much unread output ends the connection: only
 	// notifications can go beyond the pause, and dropping one is not allowed.
 	outputMaxBytes = 64 << 20
-	// outputKeepBytes is the largest output buffer an idle connection keeps.
-	outputKeepBytes = 16 << 10
+	// outputKeepBytes is the largest output buffer that is used again, until the
+	// connection is quiet: some replies of a thousand children each.
+	outputKeepBytes = 256 << 10
 )
 
 // A client is one client connection as the replica sees it: what it is allowed,
@@ -39,14 +40,18 @@ type client struct {
 	// wake is called, with mu held, when output waits and nobody is flushing
 	// it. It must not block.
 	wake func()
+	// push, if not nil, does what wake does, called without mu but after flushing
+	// was set: on the caller's goroutine as far as that can't block.
+	push func()
 
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
 	attach      []byte // the record that attaches the session, until it is applied; guarded by replica.mu
 	attaching   bool   // attach was sent; guarded by replica.mu
 	session     int64
-	timeout     int32 // ms
-	readOnly    bool  // connected while this server was read-only
+	timeout     int32   // ms
+	readOnly    bool    // connected while this server was read-only
+	inTable     inTable // owned by the reader once established closes
 	established chan struct{}
 
 	reported  int64                     // lastHeard when it was last reported to the leader; owned by the quorum's loop
@@ -67,7 +72,8 @@ type client struct {
 	closing    bool   // close once out is written; nothing is appended any more
 	closed     bool   // the socket is gone
 	room       sync.Cond
-	why        string // reason of closing, for the log
+	writeBy    time.Time // the socket's deadline; owned by whoever is flushing
+	why        string    // reason of closing, for the log
 }
 
 // identities returns who the client has proved to be; the slice is shared.
@@ -211,7 +217,7 @@ func (c *client) closeLocked(why string) {
 func (c *client) takeOutput(done []byte) (out []byte, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(done) <= outputKeepBytes || len(c.out) > 0 {
+	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0) {
 		c.spare = done[:0]
 	}
 	if len(c.out) < outputPauseBytes {
@@ -223,6 +229,15 @@ func (c *client) takeOutput(done []byte) (out []byte, last bool) {
 	}
 	out, c.out, c.spare = c.out, c.spare, nil
 	return out, false
+}
+
+// quiet gives back the output buffers of a connection on which little happens.
+func (c *client) quiet() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) == 0 && !c.flushing {
+		c.out, c.spare = nil, nil
+	}
 }
 
 // disconnected marks the socket gone and frees what waited for it.

@@ -16,8 +16,10 @@ import (
 const (
 	inputBytesMin = 512
 	inputBytesMax = 64 << 10
-	// inputQuietReads is how many small reads in a row give the memory back.
+	// inputQuietReads is how many small reads in a row give the memory back; a
+	// read is small if it fills less than one part in inputQuietShare.
 	inputQuietReads = 16
+	inputQuietShare = 8
 )
 
 // serveConn is the life of one connection, on a goroutine of its own.
@@ -52,6 +54,9 @@ func (s *Server) serveClient(nc net.Conn, head [4]byte, ids []jute.ID) {
 	c := newClient(s.ids.take(), remote, addressID(nc.RemoteAddr()), nil)
 	c.since = time.Now()
 	c.wake = func() { go s.flush(nc, c) }
+	if try := tryWriter(nc); try != nil {
+		c.push = func() { s.pushTo(nc, c, try) }
+	}
 	if ids != nil {
 		c.ids.Store(&ids)
 	}
@@ -121,11 +126,14 @@ func (s *Server) readRequests(nc net.Conn, c *client) error {
 		switch {
 		case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
 			buf, quiet = grow(buf), 0
-		case len(buf) > 0 || n >= inputBytesMin:
+		case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
 			quiet = 0
-		case cap(buf) > inputBytesMin:
-			if quiet++; quiet >= inputQuietReads {
-				buf, quiet = make([]byte, 0, inputBytesMin), 0
+		default:
+			if quiet++; quiet == inputQuietReads {
+				c.quiet()
+				if cap(buf) > inputBytesMin {
+					buf = make([]byte, 0, inputBytesMin)
+				}
 			}
 		}
 	}
@@ -172,18 +180,43 @@ func (s *Server) flushLast(nc net.Conn, c *client) {
 // flush writes a client's output until there is none, and reports whether the
 // connection was ended.
 func (s *Server) flush(nc net.Conn, c *client) bool {
-	var out []byte
+	out, last := c.takeOutput(nil)
+	return s.flushFrom(nc, c, out, 0, last)
+}
+
+// pushTo is flush as far as try, which never blocks, can do it; a goroutine does
+// what is left.
+func (s *Server) pushTo(nc net.Conn, c *client, try func([]byte) int) {
+	out, last := c.takeOutput(nil)
+	sent := 0
+	if out != nil {
+		if sent = try(out); sent == len(out) {
+			out, last = c.takeOutput(out)
+			sent = 0
+		}
+	}
+	if out != nil || last {
+		go s.flushFrom(nc, c, out, sent, last)
+	}
+}
+
+// flushFrom goes on with what takeOutput returned, of which some is sent.
+func (s *Server) flushFrom(nc net.Conn, c *client, out []byte, sent int, last bool) bool {
 	for {
-		var last bool
-		if out, last = c.takeOutput(out); last {
+		if last {
 			nc.Close()
 			return true
 		}
 		if out == nil {
 			return false
 		}
-		nc.SetWriteDeadline(time.Now().Add(s.opt.WriteTimeout))
-		if _, err := nc.Write(out); err != nil {
+		if now := time.Now(); c.writeBy.Sub(now) < s.opt.WriteTimeout/2 {
+			// Not for each write: with thousands of connections the timers would
+			// cost as much as what they guard.
+			c.writeBy = now.Add(s.opt.WriteTimeout)
+			nc.SetWriteDeadline(c.writeBy)
+		}
+		if _, err := nc.Write(out[sent:]); err != nil {
 			c.closeAfter("writing to it failed: " + err.Error())
 			nc.Close()
 			c.mu.Lock()
@@ -192,6 +225,8 @@ func (s *Server) flush(nc net.Conn, c *client) bool {
 			c.mu.Unlock()
 			return true
 		}
+		out, last = c.takeOutput(out)
+		sent = 0
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 
 // rawClient speaks the protocol by hand and pipelines.
 type rawClient struct {
-	t       *testing.T
+	t       testing.TB
 	conn    net.Conn
 	session int64
 	passwd  []byte
 	xid     int32
 }
 
-func open(t *testing.T, opt Options) *Server {
+func open(t testing.TB, opt Options) *Server {
 	t.Helper()
 	opt.DataDir, opt.Listen = t.TempDir(), []string{"127.0.0.1:0"}
 	s, err := Open(opt)
@@ -33,7 +33,7 @@ func open(t *testing.T, opt Options) *Server {
 }
 
 // connect opens a session, or resumes one; it tries until the server serves.
-func connect(t *testing.T, addr string, session int64, passwd []byte) *rawClient {
+func connect(t testing.TB, addr string, session int64, passwd []byte) *rawClient {
 	t.Helper()
 	for range 200 {
 		conn, err := net.Dial("tcp", addr)
@@ -49,7 +49,7 @@ func connect(t *testing.T, addr string, session int64, passwd []byte) *rawClient
 	return nil
 }
 
-func handshake(t *testing.T, conn net.Conn, session int64, passwd []byte) *rawClient {
+func handshake(t testing.TB, conn net.Conn, session int64, passwd []byte) *rawClient {
 	c := &rawClient{t: t, conn: conn}
 	if passwd == nil {
 		passwd = make([]byte, jute.PasswdSize)

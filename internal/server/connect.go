@@ -34,15 +34,20 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
 	}
 	r.register(c, req)
+	if req.SessionID != 0 {
+		r.meters.reconnected.Inc()
+		if old := r.sessions[req.SessionID]; old != nil && old != c {
+			// A client that comes back over a new connection has given up the old one.
+			old.closeAfter("its client reconnected")
+		}
+	}
+	if r.connectLocal(c, req, newID) {
+		return nil
+	}
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
 		r.submitAttach(c, jute.OpCreateSession, r.secret())
 		return nil
-	}
-	r.meters.reconnected.Inc()
-	if old := r.sessions[req.SessionID]; old != nil && old != c {
-		// A client that comes back over a new connection has given up the old one.
-		old.closeAfter("its client reconnected")
 	}
 	r.expiry.touch(req.SessionID, c.lastHeard.Load()) // no end of the session may follow in the log
 	r.submitAttach(c, tree.OpAttach, c.hello.Passwd)
@@ -110,6 +115,9 @@ func (r *replica) attached(res *tree.Result) {
 		reply.Timeout, reply.SessionID, reply.Passwd = c.timeout, res.Session, c.hello.Passwd
 		c.session = res.Session
 		r.sessions[res.Session] = c
+	case r.locals.sessions[res.Session] != nil:
+		c.closeAfter("its session has yet to enter the table; it tries again")
+		return
 	case res.Op == jute.OpCreateSession:
 		why = "its new session id was taken; the client tries again"
 	default:
@@ -173,7 +181,9 @@ func (r *replica) disconnected(c *client) {
 	delete(r.clients, c.id)
 	if r.sessions[c.session] == c {
 		delete(r.sessions, c.session)
-		if r.leader.IsLeader {
+		if r.locals.sessions[c.session] != nil {
+			r.leftLocal(c)
+		} else if r.leader.IsLeader {
 			r.expiry.touch(c.session, c.lastHeard.Load())
 		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
 			r.heardLast = append(r.heardLast, c.session)

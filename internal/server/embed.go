@@ -54,7 +54,7 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 		return nil, 0, err
 	}
 	m.startSnapshot.Observe((o.Now() - began) / 1e6)
-	return &replica{
+	r := &replica{
 		meters: m, progress: progress{began: o.Now(), replaying: true},
 		limits: limits{
 			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
@@ -64,9 +64,11 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 		membership: opt.Membership, vet: o.Vet, readOnlyMode: opt.ReadOnlyMode && len(opt.Members) > 1,
 		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
 		now:       o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
-		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6),
-		tree:   t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
-	}, meta.Index, nil
+		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&opt, o.Now()/1e6),
+		tree: t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
+	}
+	r.digests.note(t.LastIndex(), t.Digest()) // what was wrong before the start is found by the first entry after it
+	return r, meta.Index, nil
 }
 
 // NewClient returns a client for a connection that was accepted. id is its cnx,
@@ -100,6 +102,14 @@ func (r *replica) Expire(now, last int64) { r.expire(now, last) }
 // CheckQuorum closes the clients' connections once there has been no leader for
 // patience (ms).
 func (r *replica) CheckQuorum(now, patience int64) { r.checkQuorum(now, patience) }
+
+// CheckReach does the same once the leader has not answered this server for
+// patience; unanswered (ms) is for how long it has not.
+func (r *replica) CheckReach(unanswered, patience int64) { r.checkReach(unanswered, patience) }
+
+// Room tells whether the disk has room for clients' writes; without they are
+// answered jute.ErrThrottledOp, which says that they were not executed.
+func (r *replica) Room(ok bool) { r.noRoom.Store(!ok) }
 
 // Reap proposes the removal of every container and TTL znode that can go.
 // neverUsed (ms) is the age at which a container that never had a child goes, 0

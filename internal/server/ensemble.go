@@ -23,15 +23,17 @@ import (
 
 // Forward returns the requests that wait for the leader.
 func (r *replica) Forward() []byte {
-	if b := r.outbox.take(); b != nil {
-		return b[headSize:]
+	r.outbox.reuse(r.batch)
+	r.batch = r.outbox.take()
+	if r.batch == nil {
+		return nil
 	}
-	return nil
+	return r.batch[headSize:]
 }
 
 // Forwarded takes requests of a follower's clients.
 func (r *replica) Forwarded(records []byte) error {
-	batch := tree.NewRecords(append(tree.AppendBatchHeader(nil, 0), records...))
+	batch := tree.RecordsOf(records)
 	now := r.now() / 1e6
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,6 +63,7 @@ func (r *replica) Resend() {
 // resend is Resend with mu held alone.
 func (r *replica) resend() {
 	r.outbox.clear()
+	r.resendEntering()
 	for _, c := range r.clientsByID() {
 		switch {
 		case c.attach == nil:
@@ -96,6 +99,9 @@ func (r *replica) Heard() []int64 {
 	heard := r.heardLast
 	r.heardLast = nil
 	for id, c := range r.sessions { // any order: sorted below
+		if r.locals.sessions[id] != nil {
+			continue // this server's own to end
+		}
 		if at := c.lastHeard.Load(); at > c.reported {
 			c.reported = at
 			heard = append(heard, id)
@@ -127,6 +133,7 @@ func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tree = t
+	r.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
 	for _, c := range r.clientsByID() {
 		c.closeAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
@@ -137,6 +144,7 @@ func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 		r.expiry.heard(s.ID, s.Timeout, now)
 		return true
 	})
+	r.settleEntering()
 	return nil
 }
 
@@ -171,7 +179,7 @@ func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	}
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
 	if r.digests.differs(index, digest) {
-		return fmt.Errorf("this server's state after entry %d is not its leader's (digest %016x there): the replicas have diverged, which is a bug; keep this data directory for a report, then empty it and start again", index, digest)
+		return fmt.Errorf("this server's state after entry %d is not its leader's (digest %016x there): the replicas have diverged, which is a bug", index, digest)
 	}
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
 	r.digests.note(e.Index, r.tree.Digest())
@@ -180,7 +188,9 @@ func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *replica) Batch() []byte {
+	r.outbox.reuse(r.batch)
 	b := r.outbox.take()
+	r.batch = b
 	if b != nil {
 		appendHead(b[:0], r.wall(), r.tree.LastIndex(), r.tree.Digest())
 	}

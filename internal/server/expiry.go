@@ -2,9 +2,10 @@ package server
 
 import "slices"
 
-// expiry decides which sessions have been silent for too long. Only the leader
-// uses what it says, but every server keeps it current with the sessions there
-// are, so that it is ready to lead. Times are ms of a monotonic clock.
+// expiry decides which sessions have been silent for too long. There is one for
+// the sessions in the table, which only the leader uses, but every server keeps
+// current, so that it is ready to lead; and one for a server's local sessions.
+// Times are ms of a monotonic clock.
 //
 // Sessions are kept in buckets of one tick, as in Apache: a session is looked at
 // once in the tick after its deadline, and put in a later bucket if it was heard
@@ -106,11 +107,31 @@ func (e *expiry) due(now int64, heardAt func(session int64) int64) []int64 {
 	return dead
 }
 
+// learn takes note of when each session was last heard elsewhere.
+func (e *expiry) learn(heardAt func(session int64) int64) {
+	for id, l := range e.sessions { // any order: each is changed alone
+		l.heard = max(l.heard, heardAt(id))
+	}
+}
+
 // forgive takes time in which this server did nothing off every session's silence.
 func (e *expiry) forgive(ms int64) {
 	for _, l := range e.sessions { // any order: each is changed alone
 		l.heard += ms
 	}
+}
+
+// excuse makes good for the ms for which this server did nothing, and reports
+// whether that was so long that all begin anew.
+func (e *expiry) excuse(now, ms int64) (long bool) {
+	switch {
+	case ms > stallMs:
+		e.refresh(now)
+		return true
+	case ms > 0:
+		e.forgive(ms)
+	}
+	return false
 }
 
 // refresh gives every session its full timeout again: after an election, and

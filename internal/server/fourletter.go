@@ -102,7 +102,7 @@ func (s *Server) fourLetterWord(conn net.Conn, name string) {
 	stats.received.Add(1)
 	s.meters.bytesReceived.Add(int64(len(name)))
 	var a answer
-	s.answerWord(&a, conn, name)
+	s.answerWord(&a, conn, name, s.Status().Serving)
 	if text := a.text(); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
 			s.log.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)
@@ -115,7 +115,7 @@ func (s *Server) fourLetterWord(conn net.Conn, name string) {
 	linger(conn)
 }
 
-func (s *Server) answerWord(a *answer, conn net.Conn, name string) {
+func (s *Server) answerWord(a *answer, conn net.Conn, name string, serving bool) {
 	if !s.words[name] {
 		a.print("%s is not executed because it is not in the whitelist.\n", printable(name))
 		return
@@ -123,7 +123,7 @@ func (s *Server) answerWord(a *answer, conn net.Conn, name string) {
 	for _, w := range fourLetterWords() {
 		switch {
 		case w.name != name:
-		case w.idle != "" && !s.Status().Serving:
+		case w.idle != "" && !serving:
 			a.print("%s", w.idle)
 		default:
 			w.run(s, a, conn)

@@ -51,8 +51,8 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("watch_count", s.watchCount)
 	state("ephemerals_count", (*tree.Tree).EphemeralsCount)
 	state("approximate_data_size", func(t *tree.Tree) int { return t.ApproximateDataSize() + len("/") })
-	state("global_sessions", (*tree.Tree).SessionCount)
-	whole("local_sessions", s.readOnlySessions) // there are no others
+	state("global_sessions", (*tree.Tree).GlobalSessions)
+	whole("local_sessions", s.localSessions)
 	whole("open_file_descriptor_count", openFiles)
 	whole("max_file_descriptor_count", openFilesMax)
 	reg.Gauge("connection_drop_probability", func() metrics.Value { return metrics.Float(0) })

@@ -41,8 +41,7 @@ func (r *replica) Lead(l quorum.Leadership) {
 	r.catchUp()
 	r.heardLast = nil // a new leader gives every session its full timeout
 	if r.cutOff && l.Leader != 0 {
-		r.cutOff = false
-		r.endReadOnly()
+		r.rejoin()
 	}
 }
 
@@ -63,11 +62,40 @@ func (r *replica) checkQuorum(now, patience int64) {
 	if r.leader.Leader != 0 || r.cutOff || now-r.leaderlessSince < patience {
 		return
 	}
+	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
+	r.leave()
+}
+
+// checkReach does the same once the leader, though heard, has not answered this
+// server for patience (ms): its clients' writes and signs of life don't arrive,
+// and another server does better.
+func (r *replica) checkReach(unanswered, patience int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.leader.Leader == 0:
+	case r.cutOff && unanswered < patience:
+		r.log.Info("the leader answers this server again")
+		r.rejoin()
+	case !r.cutOff && unanswered >= patience:
+		r.log.Warn("this server hears the leader, but the leader has not heard it for too long: check the network from here to there; client connections are closed until it does",
+			"leader", r.leader.Leader, "ms", unanswered, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
+		r.leave()
+	}
+}
+
+// leave stops serving clients; mu is held alone.
+func (r *replica) leave() {
 	r.cutOff = true
-	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnly())
 	for _, c := range r.clientsByID() {
 		c.closeAfter("this server is cut off from a quorum")
 	}
+}
+
+// rejoin ends what leave began; mu is held alone.
+func (r *replica) rejoin() {
+	r.cutOff = false
+	r.endReadOnly()
 }
 
 // proposeSettings puts this server's settings in the log if the tree has others.
@@ -80,27 +108,23 @@ func (r *replica) proposeSettings() {
 	r.kick()
 }
 
-// expire proposes the end of every session that is due at now (ms). last is when
-// it was called before.
+// expire ends the local sessions that are due at now (ms), and on a leader proposes
+// the end of all others that are. last is when it was called before.
 func (r *replica) expire(now, last int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	stalled := now - last - r.expiry.tick
+	r.expireLocal(now, stalled)
 	if !r.leader.IsLeader {
 		return
 	}
-	stalled := now - last - r.expiry.tick
-	if stalled > stallMs {
-		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
-		r.expiry.refresh(now)
-	} else if stalled > 0 {
-		r.expiry.forgive(stalled)
+	if stalled > 0 {
+		r.expiry.learn(r.heardAt) // or what is forgiven would be an older silence than that of now
 	}
-	dead := r.expiry.due(now, func(session int64) int64 {
-		if c := r.sessions[session]; c != nil {
-			return c.lastHeard.Load()
-		}
-		return 0
-	})
+	if r.expiry.excuse(now, stalled) {
+		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
+	}
+	dead := r.expiry.due(now, r.heardAt)
 	for _, id := range dead {
 		r.log.Info("session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
 		r.outbox.add(&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))})

@@ -43,8 +43,8 @@ type PathSessions struct {
 // size of the text of one session in a list.
 const sessionLineBytes = 20
 
-// SessionExpiries returns the sessions by the time at which they end, which is
-// a whole number of ticks, and then by id. more says that the list was cut.
+// SessionExpiries returns the global sessions by the time at which they end, which
+// is a whole number of ticks, and then by id. more says that the list was cut.
 func (s *Server) SessionExpiries(limit int) (list []SessionExpiry, more bool) {
 	r := s.replica
 	now, wall := s.now()/1e6, time.Now()
@@ -53,20 +53,23 @@ func (s *Server) SessionExpiries(limit int) (list []SessionExpiry, more bool) {
 		if more = len(list)*sessionLineBytes >= limit; more {
 			return false
 		}
-		var heard int64
-		if l := r.expiry.sessions[t.ID]; l != nil {
-			heard = l.heard
+		if t.Scope == tree.Global {
+			list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, r.ends(&r.expiry, t.ID, t.Timeout)-now)})
 		}
-		if c := r.sessions[t.ID]; c != nil {
-			heard = max(heard, c.lastHeard.Load())
-		}
-		ends := max((heard+int64(t.Timeout))/r.expiry.tick+1, r.expiry.next) * r.expiry.tick
-		list = append(list, SessionExpiry{t.ID, t.Timeout, after(wall, ends-now)})
 		return true
 	})
 	r.mu.RUnlock()
 	slices.SortStableFunc(list, func(a, b SessionExpiry) int { return a.Expires.Compare(b.Expires) })
 	return list, more
+}
+
+// ends returns when (ms) a session that e knows ends if nothing more is heard of it.
+func (r *replica) ends(e *expiry, session int64, timeout int32) int64 {
+	heard := r.heardAt(session)
+	if l := e.sessions[session]; l != nil {
+		heard = max(heard, l.heard)
+	}
+	return max((heard+int64(timeout))/e.tick+1, e.next) * e.tick
 }
 
 // after returns the time that many ms after t.

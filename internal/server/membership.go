@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,73 @@ type Membership struct {
 	Parse func(text string) ([]Member, error)
 	// Change evaluates a reconfig request.
 	Change tree.Reconfigure
+	// Save, if not nil, is given the membership with its version line, and the
+	// version, at the start and after each change, one call at a time. It may miss
+	// one that the next follows at once.
+	Save func(text string, version int64)
+
+	changed func() // tells that there is something to save; must not block
 }
+
+// noteMembership lets saveMembership run.
+func (s *Server) noteMembership() {
+	select {
+	case s.membership <- struct{}{}:
+	default:
+	}
+}
+
+// saveMembership hands the membership to Save whenever it has changed.
+func (s *Server) saveMembership() {
+	defer s.wg.Done()
+	saved := int64(-1)
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-s.membership:
+		}
+		for !s.Status().Serving { // what is applied at first may be older than what was before
+			if !s.pause(servingPause) {
+				return
+			}
+		}
+		s.replica.mu.RLock()
+		text, version := s.replica.tree.Members()
+		s.replica.mu.RUnlock()
+		if text == "" || version == saved {
+			continue
+		}
+		s.compareMembership(text, saved < 0)
+		saved = version
+		if save := s.opt.Membership.Save; save != nil {
+			save(text, version)
+		}
+	}
+}
+
+// servingPause is the time between two looks whether the server serves.
+const servingPause = 100 * time.Millisecond
+
+// compareMembership says that this server is no member, and at its start where the
+// configuration that it was started with differs from the ensemble's, which counts.
+func (s *Server) compareMembership(text string, start bool) {
+	now, err := s.opt.Membership.Parse(text)
+	if err != nil {
+		return // said already by who follows it
+	}
+	same := func(a, b Member) bool {
+		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)
+	}
+	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
+		s.log.Warn("this server is no member of the ensemble: it follows without a vote; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text))
+	}
+	if start && !slices.EqualFunc(now, s.opt.Members, same) {
+		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig", "membership", oneLine(text))
+	}
+}
+
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // beginning finds out which cluster this server's data directory belongs to,
 // or is to belong to.
@@ -44,6 +111,10 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 	case len(opt.Members) <= 1:
 		return quorum.Beginning{Cluster: newClusterID(opt.Members)}, nil
 	}
+	if err := s.openEarly(); err != nil {
+		return quorum.Beginning{}, err
+	}
+	defer s.endEarly()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -53,7 +124,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 		case <-ctx.Done():
 		}
 	}()
-	b, err := quorum.Discover(ctx, opt.ID, opt.Members, l, opt.Log)
+	b, err := quorum.Discover(ctx, opt.ID, opt.Members, l, opt.PeerTLS, opt.Log)
 	if err != nil {
 		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
 	}
@@ -120,6 +191,9 @@ func (r *replica) Membership(known int64) ([]quorum.Member, int64) {
 	if err != nil {
 		r.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
 		return nil, version
+	}
+	if r.membership.changed != nil {
+		r.membership.changed()
 	}
 	return members, version
 }

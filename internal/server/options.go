@@ -13,6 +13,9 @@ import (
 // A Member is one server of the ensemble, as its configuration names it.
 type Member = quorum.Member
 
+// PeerTLS says how servers talk TLS to each other; the zero value has none.
+type PeerTLS = quorum.Secure
+
 // Options are a Server's settings, read once by the caller. The comments name
 // the key of zoo.cfg or the system property.
 type Options struct {
@@ -31,6 +34,9 @@ type Options struct {
 	Stop <-chan struct{}
 	// PeerListen is where this server listens for its peers.
 	PeerListen string
+	PeerTLS    PeerTLS // how servers talk TLS to each other
+	// Shown is what the conf word prints of the ensemble and nothing here uses.
+	Shown ShownEnsemble
 	// Patience is how long clients keep their connection to a server that has no
 	// leader: their reads are answered, their writes wait. With ReadOnlyMode it is
 	// at most 2 s, or a tick if that is longer.
@@ -38,6 +44,12 @@ type Options struct {
 	// ReadOnlyMode makes a server of an ensemble serve read-only, after Patience,
 	// the clients that ask for it (readonlymode.enabled).
 	ReadOnlyMode bool
+
+	// LocalSessions makes sessions of an ensemble local to their server until they
+	// write (localSessionsEnabled). They may own no ephemeral znodes; with
+	// LocalSessionsUpgrading (localSessionsUpgradingEnabled) they become global when
+	// they ask for one.
+	LocalSessions, LocalSessionsUpgrading bool
 
 	Tick              time.Duration // tickTime
 	SessionTimeoutMin time.Duration // minSessionTimeout
@@ -51,7 +63,8 @@ type Options struct {
 	// SessionlessTimeout ends connections that don't complete their handshake
 	// (nio.sessionlessCnxnTimeout).
 	SessionlessTimeout time.Duration
-	// WriteTimeout ends connections that take none of their output for so long.
+	// WriteTimeout ends connections that take none of their output for so long; the
+	// clock may run from an earlier write, for half of it at most.
 	WriteTimeout time.Duration
 
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …

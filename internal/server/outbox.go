@@ -16,6 +16,11 @@ const (
 	// bufferBytesStart is the first size of a batch's buffer; later ones start at
 	// the size of the last batch.
 	bufferBytesStart = 4 << 10
+	// bufferKeepBytes is the largest buffer that is used again.
+	bufferKeepBytes = 256 << 10
+	// spareBuffers is one for the entry that fills while another is written, and
+	// that other one.
+	spareBuffers = 2
 )
 
 // A log entry begins with the index of an earlier entry and the digest of the
@@ -33,6 +38,7 @@ type outbox struct {
 	mu    sync.Mutex
 	full  [][]byte // entries that get no further requests
 	cur   []byte   // the entry being filled, with room for what precedes the requests
+	spare [][]byte // memory for later ones, at most spareBuffers
 	lastN int      // size of the entry taken last
 }
 
@@ -63,6 +69,9 @@ func (o *outbox) addRecords(records []byte) {
 
 // room returns the entry being filled.
 func (o *outbox) room() []byte {
+	if n := len(o.spare); o.cur == nil && n > 0 {
+		o.cur, o.spare = appendHead(o.spare[n-1][:0], 0, 0, 0), o.spare[:n-1]
+	}
 	if o.cur == nil {
 		return appendHead(make([]byte, 0, max(bufferBytesStart, o.lastN+o.lastN/4)), 0, 0, 0)
 	}
@@ -96,6 +105,18 @@ func (o *outbox) take() []byte {
 	}
 	o.lastN = len(b)
 	return b
+}
+
+// reuse takes back the memory of an entry that nobody needs any more.
+func (o *outbox) reuse(b []byte) {
+	if cap(b) == 0 || cap(b) > bufferKeepBytes {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.spare) < spareBuffers {
+		o.spare = append(o.spare, b)
+	}
 }
 
 // clear drops everything.

@@ -76,6 +76,11 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	if t.c.readOnly {
 		op = readOnlyOp(op)
 	}
+	if t.c.inTable != entered {
+		if op = t.c.localOp(op); op == nil {
+			return nil
+		}
+	}
 	if op.isWrite() && op != &opCloseSession && t.r.noRoom.Load() {
 		op = &opNoRoom
 	}
@@ -133,6 +138,12 @@ func (t *turn) release() {
 // outbox.
 func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 	r, c := t.r, t.c
+	if op.isWrite() && c.inTable == notEntered {
+		if !r.enter(c) {
+			return errClosing
+		}
+		c.inTable = entered
+	}
 	if !c.reserve(r.overloaded) {
 		return errClosing
 	}
@@ -153,7 +164,7 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 			r.outbox.add(&stamped)
 		} else {
 			// It may have to be sent again, or later.
-			req.body = tree.AppendRecord(nil, &stamped)
+			req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 			if c.expect(req) {
 				return nil
 			}

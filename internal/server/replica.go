@@ -52,6 +52,7 @@ type replica struct {
 	scratch  []int64           // watchers of one event
 	event    []byte            // encoded notification
 	expiry   expiry
+	locals   locals
 	// heardLast are sessions whose connection ended before the leader was told that
 	// they were heard. There are none without a leader.
 	heardLast []int64
@@ -64,6 +65,7 @@ type replica struct {
 	// Owned by the quorum's loop.
 	snapshots snapshotRule
 	digests   digests
+	batch     []byte       // proposed or forwarded last; its memory serves again
 	writes    namespaceRun // guarded by mu
 	progress  progress     // guarded by mu
 
@@ -91,7 +93,7 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 	for _, e := range entries {
 		if err := r.applyEntry(e, visit); err != nil {
 			r.mu.Unlock()
-			return fmt.Errorf("apply log entry %d of term %d: %w: rebuild this server from its peers or a backup", e.Index, e.Term, err)
+			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Keep a copy of its data directory for a report; then, if the other servers of its ensemble run, remove everything in it but myid and start this server again: it joins under its id and takes everything from them. A server alone needs a backup", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
 		r.catchUp()
@@ -102,21 +104,34 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 		c.touched = false
 	}
 	r.touched = r.touched[:0]
-	r.flush(touched)
+	pushed := r.flush(touched)
 	r.mu.Unlock()
+	if pushed != nil {
+		pushed.push()
+	}
 	return nil
 }
 
-// flush wakes the connections that got output.
-func (r *replica) flush(touched []*client) {
+// flush wakes the connections that got output. If there is only one it may return
+// it instead, to be pushed once mu is free: waking a goroutine would take longer
+// than the write. Several are written to beside each other and beside the log.
+func (r *replica) flush(touched []*client) (push *client) {
 	for _, c := range touched {
 		c.mu.Lock()
-		if len(c.out) > 0 || c.closing {
+		switch {
+		case len(c.out) == 0 && !c.closing:
+		case len(touched) == 1 && c.push != nil && !c.flushing && len(c.out) <= pushBytesMax:
+			c.flushing, push = true, c
+		default:
 			c.queued()
 		}
 		c.mu.Unlock()
 	}
+	return push
 }
+
+// pushBytesMax is what is worth writing on the quorum's goroutine.
+const pushBytesMax = 4 << 10
 
 // touch notes that c got output during this Apply; mu is held alone.
 func (r *replica) touch(c *client) {
@@ -142,6 +157,9 @@ func (r *replica) applied(res *tree.Result, now int64) {
 	case jute.OpCreateSession, tree.OpAttach:
 		r.attached(res)
 		return
+	case tree.OpEnter:
+		r.entered(res)
+		return
 	case jute.OpCloseSession, tree.OpExpire:
 		r.ended(res, now)
 		return
@@ -156,7 +174,9 @@ func (r *replica) applied(res *tree.Result, now int64) {
 	case tree.Moved:
 		c.closeAfter("its session moved to another connection")
 	case tree.SessionGone:
-		c.closeAfter("its session ended")
+		if r.locals.sessions[res.Session] == nil { // else it enters, and the write is sent again behind that
+			c.closeAfter("its session ended")
+		}
 	}
 }
 
@@ -185,7 +205,9 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 	r.meters.did(req.op.code, 1)
 	c.out = jute.EndFrame(out, start)
 	r.finish(c, req, res.Zxid, now)
-	r.drain(c, now)
+	if res.Op != jute.OpCloseSession { // nothing that stands behind it is answered
+		r.drain(c, now)
+	}
 	r.touch(c)
 }
 

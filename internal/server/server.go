@@ -34,10 +34,12 @@ type Server struct {
 	words   map[string]bool
 	fatal   chan error
 
-	closing chan struct{}
-	meters  *meters
-	secure  secureCounts
-	trace   atomic.Int64 // mask of gtmk and stmk
+	closing    chan struct{}
+	membership chan struct{} // capacity 1: there is a membership to save
+	waiting    *waiting      // nil for a server that needn't
+	meters     *meters
+	secure     secureCounts
+	trace      atomic.Int64 // mask of gtmk and stmk
 
 	once   sync.Once
 	closed error
@@ -54,7 +56,7 @@ type Server struct {
 func Open(opt Options) (*Server, error) {
 	opt = opt.withDefaults()
 	s := &Server{
-		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}),
+		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
 		conns: map[net.Conn]string{}, perHost: map[string]int{}, ids: newIDSource(opt.ID, time.Now()),
 		words: whitelist(opt.FourLetterWords),
 	}
@@ -65,6 +67,8 @@ func Open(opt Options) (*Server, error) {
 		return nil, err
 	}
 	opt.Settings.Schemes = registry.Schemes()
+	opt.Membership.changed = s.noteMembership
+	defer s.closeEarly()
 	if err := s.recover(registry, opt); err != nil {
 		return nil, err
 	}
@@ -72,6 +76,10 @@ func Open(opt Options) (*Server, error) {
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
+	}
+	if opt.Membership.Parse != nil {
+		s.wg.Add(1)
+		go s.saveMembership()
 	}
 	s.wg.Add(3)
 	go s.timers()
@@ -108,18 +116,23 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	}
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
-	replica, applied, err := NewReplica(ReplicaOptions{
+	options := ReplicaOptions{
 		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters,
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
 		Vet: s.vetReconfig,
-	})
+	}
+	if err := adopt(dir, opt.ID, options); err != nil {
+		dir.Close()
+		return err
+	}
+	replica, applied, err := NewReplica(options)
 	if err != nil {
 		dir.Close()
 		return err
 	}
 	s.replica = replica
 	s.peer, err = quorum.Open(quorum.Options{
-		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener,
+		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener, Secure: opt.PeerTLS,
 		JoinedAfter: begin.JoinedAfter, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
@@ -156,7 +169,11 @@ func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
 // fail ends the server because its log can't be written any more.
 func (s *Server) fail(err error) {
 	s.meters.unrecoverable.Inc()
-	s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
+	if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
+		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
+	} else {
+		s.log.Error("this server can't go on and stops", "err", err)
+	}
 	select {
 	case s.fatal <- err:
 	default:
@@ -226,9 +243,12 @@ func (s *Server) listen() error {
 }
 
 func (s *Server) listenOn(addr, what string, serve func(net.Conn)) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+	l := s.early(addr)
+	if l == nil {
+		var err error
+		if l, err = listenForClients(addr); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	s.listeners = append(s.listeners, l)
@@ -237,6 +257,14 @@ func (s *Server) listenOn(addr, what string, serve func(net.Conn)) error {
 	s.wg.Add(1)
 	go s.accept(l, serve)
 	return nil
+}
+
+func listenForClients(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+	}
+	return l, nil
 }
 
 // accept takes connections until the listener is closed.
@@ -320,6 +348,8 @@ func (s *Server) timers() {
 			now := s.now() / 1e6
 			s.replica.expire(now, last)
 			s.replica.checkQuorum(now, s.opt.Patience.Milliseconds())
+			unanswered := time.Duration(s.peer.Status().Unanswered) * raftTick
+			s.replica.checkReach(unanswered.Milliseconds(), s.opt.Patience.Milliseconds())
 			last = now
 		}
 	}

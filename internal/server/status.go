@@ -30,6 +30,7 @@ type Status struct {
 	// PeerState is what an ensemble's server says of its part in it: "leading -
 	// broadcast". It is empty for a server alone.
 	PeerState string
+	Leader    uint64 // id of the server that leads, as far as this one knows; 0 for none
 	// Serving is false until everything acknowledged before this server started
 	// is applied, and when it is cut off from its ensemble; most words say nothing
 	// else then.
@@ -61,14 +62,14 @@ func (s *Server) Status() Status {
 	r := s.replica
 	r.mu.RLock()
 	serving, leads, zxid, nodes := r.serving && !r.cutOff, r.leader.IsLeader, r.tree.LastZxid(), r.tree.NodeCount()+1
-	readOnly := r.readOnly()
+	readOnly, leader := r.readOnly(), r.leader.Leader
 	r.mu.RUnlock()
 	mode, peerState := s.mode(leads)
 	if readOnly {
 		serving, mode, peerState = true, ModeReadOnly, ""
 	}
 	return Status{
-		Version: s.opt.Version, Mode: mode, PeerState: peerState, Serving: serving, Latency: r.stats.latency.public(),
+		Version: s.opt.Version, Mode: mode, PeerState: peerState, Leader: leader, Serving: serving, Latency: r.stats.latency.public(),
 		Received: r.stats.received.Load(), Sent: r.stats.sent.Load(), Connections: s.connCount(),
 		Outstanding: r.outstanding.Load(), Zxid: zxid, Nodes: nodes, Proposals: s.meters.proposed.public(),
 	}
@@ -236,6 +237,19 @@ type Configuration struct {
 	SessionTimeoutMax time.Duration
 	Backlog           int   // -1: the system's
 	ServerID          int64 // 0 for a standalone server
+
+	Ensemble   bool // the rest is there
+	Shown      ShownEnsemble
+	Observer   bool
+	Membership string // as /zookeeper/config has it; "" on a read-only server, which can't know it
+}
+
+// ShownEnsemble holds settings of an ensemble that tools ask for and that steer
+// Apache's protocols, not these.
+type ShownEnsemble struct {
+	InitLimit, SyncLimit int // ticks
+	// Ports of this server's line, several joined by "|".
+	QuorumPorts, ElectionPorts string
 }
 
 // Configuration returns the settings in force.
@@ -248,7 +262,13 @@ func (s *Server) Configuration() Configuration {
 		c.Backlog = -1
 	}
 	if len(s.opt.Members) > 1 {
-		c.ServerID = int64(s.opt.ID)
+		st := s.Status()
+		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == ModeObserver
+		if st.Mode != ModeReadOnly {
+			s.replica.mu.RLock()
+			c.Membership, _ = s.replica.tree.Members()
+			s.replica.mu.RUnlock()
+		}
 	}
 	for _, a := range s.Addrs() {
 		if tcp, ok := a.(*net.TCPAddr); ok {

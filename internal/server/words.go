@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
@@ -53,7 +54,22 @@ func (a *answer) configuration(c Configuration) {
 	a.print("tickTime=%d\nmaxClientCnxns=%d\n", c.Tick.Milliseconds(), c.MaxClientCnxns)
 	a.print("minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionTimeoutMin.Milliseconds(), c.SessionTimeoutMax.Milliseconds())
 	a.print("clientPortListenBacklog=%d\nserverId=%d\n", c.Backlog, c.ServerID)
+	if !c.Ensemble {
+		return
+	}
+	peerType := 0
+	if c.Observer {
+		peerType = 1
+	}
+	a.print("initLimit=%d\nsyncLimit=%d\nelectionAlg=%d\n", c.Shown.InitLimit, c.Shown.SyncLimit, electionAlg)
+	a.print("electionPort=%s\nquorumPort=%s\npeerType=%d\n", c.Shown.ElectionPorts, c.Shown.QuorumPorts, peerType)
+	if c.Membership != "" {
+		a.print("membership: \n%s", c.Membership)
+	}
 }
+
+// electionAlg is the only election that Apache has left.
+const electionAlg = 3
 
 // sizes is dirs.
 func (a *answer) sizes(data, log int64) { a.print("datadir_size: %d\nlogdir_size: %d\n", data, log) }
@@ -88,7 +104,26 @@ func (a *answer) monitor(st Status, r *metrics.Registry) {
 	if st.PeerState != "" {
 		a.print("zk_peer_state\t%s\n", st.PeerState)
 	}
-	r.Each(func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
+	if st.Mode == ModeObserver {
+		a.print("zk_observer_master_id\t%d\n", st.Leader)
+	}
+	follows := st.Mode == ModeFollower || st.Mode == ModeObserver || st.Mode == ModeReadOnly
+	r.Each(func(name string, v metrics.Value) {
+		if !follows || !onlyLeaders(name) {
+			a.print("zk_%s\t%s\n", name, v)
+		}
+	})
+}
+
+// onlyLeaders reports the metrics that mntr doesn't print of a server that follows: a
+// monitoring system that finds synced_followers takes the server for a leader.
+func onlyLeaders(name string) bool {
+	switch name {
+	case "learners", "synced_followers", "synced_non_voting_followers", "synced_observers", "pending_syncs", "leader_uptime",
+		"last_proposal_size", "max_proposal_size", "min_proposal_size":
+		return true
+	}
+	return false
 }
 
 // javaDate is how Java prints a date.
@@ -100,12 +135,17 @@ func (s *Server) dump(a *answer) {
 	sessions, more := s.SessionExpiries(wordBytesMax)
 	a.cut = a.cut || more
 	a.print("SessionTracker dump:\n")
+	kind := "Session"
+	if s.replica.locals.scope != tree.Global {
+		local, more := s.LocalSessionExpiries(wordBytesMax)
+		a.cut = a.cut || more
+		a.sessionSets("Local Session", local)
+		kind = "Global Session"
+	}
 	if mode == ModeFollower || mode == ModeObserver {
 		a.learnerSessions(sessions)
 	} else {
-		a.expirySets("Session", expiries(sessions, func(e SessionExpiry) time.Time { return e.Expires }), func(i int) string {
-			return sessionText(sessions[i].Session)
-		})
+		a.sessionSets(kind, sessions)
 	}
 	ephemerals, more := s.Ephemerals(wordBytesMax - a.buf.Len())
 	a.cut = a.cut || more
@@ -140,6 +180,12 @@ func (a *answer) expirySets(what string, times []time.Time, line func(i int) str
 			a.print("\t%s\n", line(i))
 		}
 	}
+}
+
+func (a *answer) sessionSets(kind string, list []SessionExpiry) {
+	a.expirySets(kind, expiries(list, func(e SessionExpiry) time.Time { return e.Expires }), func(i int) string {
+		return sessionText(list[i].Session)
+	})
 }
 
 // learnerSessions is dump's list where another server ends sessions.

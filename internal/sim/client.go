@@ -44,6 +44,14 @@ type client struct {
 	watches watches
 	closing bool // a closeSession is under way
 
+	silent   bool // what it does is not written down
+	asksRO   bool // it would be served read-only
+	readOnly bool // its session is
+	commands []command
+	frozen   int      // faults that stop it
+	missed   []func() // what came meanwhile
+	unsure   int64    // until then a change of membership may be under way
+
 	conn      *conn
 	attempt   int // numbers connections, so that timers know theirs
 	connected bool
@@ -54,7 +62,6 @@ type client struct {
 	alive     int64 // when the last packet that was answered was sent
 	thinking  bool
 	left      int // requests it still sends
-	settled   int // rounds done
 	paths     []string
 	server    *host // it is connected or connecting to
 }
@@ -75,7 +82,15 @@ func newClient(w *World, index int) *client {
 	if c.user != "" {
 		c.mix.Identity = check.DigestID(c.user)
 	}
+	c.asksRO = w.plan.ReadOnly && index%2 == 1
 	return c
+}
+
+// record writes down what it sent or received.
+func (c *client) record(e check.Event) {
+	if !c.silent {
+		c.w.record(e)
+	}
 }
 
 // connect tries a server.
@@ -120,11 +135,11 @@ func (c *client) dialled(k *conn) {
 	w := c.w
 	c.conn, c.connected, c.greeted, c.pending = k, false, false, nil
 	c.sent, c.heard = w.now, w.now
-	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(w.plan.Timeout / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true}
+	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(w.plan.Timeout / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true, ReadOnly: c.asksRO}
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
-	w.record(check.Event{Kind: check.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	c.record(check.Event{Kind: check.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
 	b, start := jute.BeginFrame(nil)
 	k.write(jute.EndFrame(q.Append(b), start))
 	w.stats.Connects++
@@ -137,6 +152,9 @@ func (c *client) beat(k *conn) {
 	c.w.after(c.timeout/6, func() {
 		switch {
 		case c.conn != k:
+			return
+		case c.frozen > 0:
+			c.awake(func() { c.beat(k) })
 			return
 		case c.w.now-c.heard > c.timeout*2/3:
 			c.drop(c.reconnectPause())
@@ -166,23 +184,33 @@ func (c *client) stuck() {
 // drop ends the connection and connects again after a pause.
 func (c *client) drop(pause int64) {
 	if k := c.conn; k != nil {
-		c.w.record(check.Event{Kind: check.KindDisconnect, Conn: k.id})
+		c.record(check.Event{Kind: check.KindDisconnect, Conn: k.id})
 		c.conn, c.connected, c.greeted, c.pending, c.closing = nil, false, false, nil, false
 		k.hangUp()
+	}
+	if c.readOnly && chance(c.dice, 70) || c.asksRO && !c.readOnly && chance(c.dice, 30) {
+		// It may as well try to resume it, and is refused.
+		zxid := c.zxid
+		c.forget()
+		if chance(c.dice, 50) {
+			c.zxid = zxid // and knows what it has seen
+		}
 	}
 	c.again(pause)
 }
 
 // lost hears that the server has ended the connection.
 func (c *client) lost(k *conn) {
-	if c.conn == k {
-		c.drop(c.reconnectPause())
-	}
+	c.awake(func() {
+		if c.conn == k {
+			c.drop(c.reconnectPause())
+		}
+	})
 }
 
 // forget begins a new life without the session.
 func (c *client) forget() {
-	c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, watches{}
+	c.session, c.passwd, c.zxid, c.xid, c.watches, c.readOnly = 0, nil, 0, 0, watches{}, false
 }
 
 // send sends a request; xid 0 is the next one.
@@ -194,15 +222,48 @@ func (c *client) send(op jute.Op, xid int32, body []byte) {
 	c.pending = append(c.pending, call{xid, op, body, c.w.now})
 	c.sent = c.w.now
 	c.w.stats.Requests++
-	c.w.record(check.Event{Kind: check.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
+	c.record(check.Event{Kind: check.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
 	h := jute.RequestHeader{Xid: xid, Op: op}
 	b, start := jute.BeginFrame(nil)
 	c.conn.write(jute.EndFrame(append(h.Append(b), body...), start))
 }
 
+// freeze stops the client for a while. Going on, it has a request to send before
+// it looks at what has come meanwhile.
+func (c *client) freeze(d int64) {
+	c.frozen++
+	c.w.after(d, func() {
+		if c.frozen--; c.frozen > 0 {
+			return
+		}
+		if c.greeted && !c.closing && c.conn != nil {
+			q := jute.PathWatchRequest{Path: root}
+			c.send(jute.OpExists, 0, q.Append(nil))
+		}
+		missed := c.missed
+		c.missed = nil
+		for _, run := range missed {
+			run()
+		}
+	})
+}
+
+// awake runs a piece of the client's work, now or when it goes on.
+func (c *client) awake(run func()) {
+	if c.frozen > 0 {
+		c.missed = append(c.missed, run)
+		return
+	}
+	run()
+}
+
 // received takes bytes from the server.
 func (c *client) received(k *conn, b []byte) {
 	if c.conn != k {
+		return
+	}
+	if c.frozen > 0 {
+		c.awake(func() { c.received(k, b) })
 		return
 	}
 	c.heard = c.w.now
@@ -235,7 +296,7 @@ func (c *client) answered(k *conn, frame []byte) {
 		return
 	}
 	// By the client's clock the timeout is what the slowest of clocks makes of it.
-	c.w.record(check.Event{Kind: check.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
+	c.record(check.Event{Kind: check.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
 	if a.Timeout <= 0 {
 		c.w.stats.Expired++
 		c.forget()
@@ -243,7 +304,7 @@ func (c *client) answered(k *conn, frame []byte) {
 		return
 	}
 	c.session, c.passwd, c.timeout = a.SessionID, append([]byte(nil), a.Passwd...), int64(a.Timeout)*millisecond
-	c.connected = true
+	c.connected, c.readOnly = true, a.ReadOnly
 	if c.user != "" {
 		p := jute.AuthPacket{Scheme: "digest", Auth: []byte(c.user)}
 		c.send(jute.OpAuth, jute.XidAuth, p.Append(nil))
@@ -278,14 +339,20 @@ func (c *client) frame(k *conn, frame []byte) {
 	c.zxid = max(c.zxid, h.Zxid)
 	if h.Xid == jute.XidNotification {
 		c.w.stats.Events++
-		c.w.record(check.Event{Kind: check.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
+		c.record(check.Event{Kind: check.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
 		var e jute.WatcherEvent
 		e.Decode(d)
 		c.watches.fired(&e)
 		return
 	}
 	c.w.stats.Replies++
-	c.w.record(check.Event{Kind: check.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
+	if c.readOnly {
+		c.w.stats.ReadOnly++
+	}
+	if h.Err == jute.ErrThrottledOp {
+		c.w.stats.Throttled++
+	}
+	c.record(check.Event{Kind: check.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
 	for i := range c.pending {
 		if c.pending[i].xid == h.Xid {
 			q := c.pending[i]
@@ -304,7 +371,7 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	case jute.OpAuth:
 		if code == jute.OK {
 			id := check.DigestID(c.user)
-			c.w.record(check.Event{Kind: check.KindIdentity, Conn: k.id, Body: id.Append(nil)})
+			c.record(check.Event{Kind: check.KindIdentity, Conn: k.id, Body: id.Append(nil)})
 			c.greet()
 		}
 		return
@@ -313,9 +380,16 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 		c.drop(c.reconnectPause())
 		return
 	case jute.OpSync:
-		if c.task == settling && len(c.pending) == 0 {
-			c.settled++
+		if c.task == settling && len(c.pending) == 0 && code == jute.OK {
+			c.settle()
+		}
+	case jute.OpSetData:
+		if c.task == settling && len(c.pending) == 0 && code == jute.OK {
 			c.task = resting
+		}
+	case jute.OpReconfig:
+		if c == c.w.operator {
+			c.operated(code)
 		}
 	case jute.OpGetChildren2:
 		if c.task == inspecting && code == jute.OK {
@@ -336,15 +410,38 @@ func (c *client) work() {
 	}
 	switch c.task {
 	case working:
+		if c == c.w.operator {
+			c.operate()
+			return
+		}
 		c.think()
 	case settling:
-		if len(c.pending) == 0 {
-			q := jute.PathRequest{Path: root}
-			c.send(jute.OpSync, 0, q.Append(nil))
+		if len(c.pending) == 0 && !c.thinking {
+			c.later(settlePause, func() {
+				if _, in := find(c.w.wanted, c.server.id); c.readOnly && !in {
+					c.drop(c.reconnectPause()) // nobody ever brings that server a leader
+				} else if c.task == settling && c.greeted && len(c.pending) == 0 {
+					q := jute.PathRequest{Path: root}
+					c.send(jute.OpSync, 0, q.Append(nil))
+				}
+			})
 		}
 	case inspecting:
 		c.inspect()
 	}
+}
+
+// settlePause is the time between two tries to come to rest.
+const settlePause = 20 * millisecond
+
+// settle writes once more: all is well again only when that is accepted.
+func (c *client) settle() {
+	if c.mix == nil {
+		c.task = resting
+		return
+	}
+	q := jute.SetDataRequest{Path: root, Data: c.mix.Value(), Version: -1}
+	c.send(jute.OpSetData, 0, q.Append(nil))
 }
 
 // think sends the next request of the mix after a while.
@@ -355,7 +452,12 @@ func (c *client) think() {
 	c.thinking = true
 	c.w.after(int64(c.dice.ExpFloat64()*float64(c.w.plan.Think)), func() {
 		c.thinking = false
+		if c.frozen > 0 {
+			c.awake(c.work)
+			return
+		}
 		if c.task != working || !c.greeted || c.closing {
+			c.work()
 			return
 		}
 		if len(c.pending) > c.dice.IntN(c.w.plan.Window) {
@@ -363,6 +465,9 @@ func (c *client) think() {
 		}
 		c.left--
 		switch n := c.dice.IntN(1000); {
+		case n < c.w.plan.Quits && c.readOnly:
+			c.drop(c.reconnectPause())
+			return
 		case n < c.w.plan.Quits:
 			c.closing = true
 			c.send(jute.OpCloseSession, 0, nil)

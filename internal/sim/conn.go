@@ -138,6 +138,7 @@ func (k *conn) read() {
 			k.close()
 			return
 		}
+		k.flush() // a server that is read-only has answered
 		k.w.after(handshakePatience, func() {
 			if !k.serving.Established() {
 				k.close()

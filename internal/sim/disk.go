@@ -53,7 +53,7 @@ func (d *disk) damaged() bool { return d.rotten || d.lied }
 
 // failing reports whether an error of storage is one that was planted.
 func (d *disk) failing(err error) bool {
-	return d.errored && errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) || d.rotten
+	return d.errored && errors.Is(err, syscall.EIO) || d.full && errors.Is(err, syscall.ENOSPC) || d.rotten
 }
 
 // call sees each call of the file system before it happens. Reads are no place

@@ -17,19 +17,28 @@
 // # What is checked
 //
 // After each step: no server forgets what it told another (the promise ledger),
-// one leader per term, an entry applied is on a quorum of disks, all servers
-// apply the same entries and reach the same digest. At the end: everybody agrees
-// and makes progress within 30 s of the last fault, and every reply every client
-// got follows from the one order of changes (package check).
+// one leader per term, no vote given twice, an entry applied is on a quorum of
+// disks, all servers apply the same entries and reach the same digest, nobody
+// stays behind with nothing in the way. At the end: everybody agrees and makes
+// progress within 30 s of the last fault, those vote who are to, and every reply
+// every client got follows from the one order of changes (package check).
 //
 // # What the servers promise under which fault
 //
 //   - crashes, power cuts, lost connections, cuts, pauses, wrong clocks, of any
 //     number of servers: nothing acknowledged is lost, no reply is wrong, and
 //     service is back once a quorum is;
-//   - a failing or full disk: that server stops; nothing is lost;
-//   - bit rot or an fsync that lies, on a minority: the server refuses to start,
-//     or what it forgot shows only in the promise ledger, which nothing on its
-//     own disk can tell. It then stays out, as after the loss of a disk. The
-//     others never notice.
+//   - a failing disk: that server stops; nothing is lost;
+//   - a disk with too little room: that server refuses writes, and accepts them
+//     again by itself once there is room; with none at all it may stop;
+//   - bit rot on a minority: the server refuses to start, or has lost no more than
+//     what it wrote last, which looks like a crash's work;
+//   - an fsync that lies, on a minority: what the server forgot shows only in the
+//     promise ledger, which nothing on its own disk can tell. It stays out;
+//   - the loss of a disk, on a minority: the server joins anew under its id. So it
+//     goes on after the two above, too;
+//   - changes of membership under any of that: they come into force, and those that
+//     left don't count.
+//
+// A disk is lost, rots or lies only while the ensemble can do without (World.spares).
 package sim

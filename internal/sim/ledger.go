@@ -20,6 +20,10 @@ type promise struct {
 	commit     uint64 // highest index it applied
 }
 
+// votes are those a server gave, also before it lost its disk: by joining anew it
+// must not come to vote again in a term.
+type votes struct{ term, vote uint64 }
+
 // The ledger holds what all servers must agree on, first seen first.
 type ledger struct {
 	leaders map[uint64]uint64 // by term
@@ -44,13 +48,19 @@ func (g *ledger) promised(s *host, payload []byte) {
 		return
 	}
 	have := &s.promise
+	if p.Vote != 0 {
+		if s.voted.term == p.Term && s.voted.vote != p.Vote {
+			s.w.fail("server %d votes for %d in term %d, in which it voted for %d", s.id, p.Vote, p.Term, s.voted.vote)
+		}
+		if p.Term >= s.voted.term {
+			s.voted = votes{p.Term, p.Vote}
+		}
+	}
 	newVote := p.Vote != 0 && (p.Term > have.term || have.vote == 0)
 	if p.Vote != 0 {
 		switch {
 		case p.Term > have.term:
 			have.term, have.vote = p.Term, p.Vote
-		case p.Term == have.term && have.vote != 0 && have.vote != p.Vote:
-			s.w.fail("server %d votes for %d in term %d, in which it voted for %d", s.id, p.Vote, p.Term, have.vote)
 		case p.Term == have.term:
 			have.vote = p.Vote
 		}
@@ -91,6 +101,10 @@ func (g *ledger) audit(s *host) {
 	}
 }
 
+// lastBatch is how many entries a server may have written last, at once. Where bits
+// rot nothing else may be taken for what a crash left.
+const lastBatch = 32
+
 // recovered compares what a server found on its disk with what it promised; why
 // is "" if all of it is there.
 func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
@@ -106,6 +120,9 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	lastTerm, err := log.Term(last)
 	if err != nil && last > 0 {
 		return "can't read its log's last term: " + err.Error()
+	}
+	if s.disk.rotten && !s.disk.lied && last+lastBatch < p.commit {
+		s.w.fail("server %d recovered a log that ends at %d from a disk on which a bit had flipped, and had applied %d", s.id, last, p.commit)
 	}
 	switch {
 	case hard.GetTerm() < p.term:
@@ -129,8 +146,28 @@ func (g *ledger) recovered(s *host, dir *storage.Dir) (why string) {
 	return ""
 }
 
-// holds reports whether a server's log has an entry.
+// hold reports whether a majority of the voters holds an entry, and of those
+// before if there are any.
+func (w *World) hold(now, before []uint64, e quorum.Entry) bool {
+	for _, voters := range [][]uint64{now, before} {
+		holders := 0
+		for _, id := range voters {
+			if w.servers[id-1].holds(e.Index, e.Term) {
+				holders++
+			}
+		}
+		if len(voters) > 0 && holders <= len(voters)/2 {
+			return false
+		}
+	}
+	return len(now) > 0
+}
+
+// holds reports whether a server's log has an entry, or had when its disk was lost.
 func (s *host) holds(index, term uint64) bool {
+	if s.wiped && index <= s.lost {
+		return true
+	}
 	if s.log == nil {
 		return false
 	}
@@ -152,16 +189,10 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 	case e.Index == n+1:
 		g.entries = append(g.entries, applied{term: e.Term, sum: sum})
 		w.stats.Entries++
-		holders := 0
-		for _, s := range w.servers {
-			if s.holds(e.Index, e.Term) {
-				holders++
-			}
-		}
 		// The first entries name the members; each writes them by itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
-		if holders <= len(w.servers)/2 && !first {
-			w.fail("server %d applies entry %d of term %d, which %d of %d servers hold", l.s.id, e.Index, e.Term, holders, len(w.servers))
+		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !w.hold(l.voters, l.outgoing, e) {
+			w.fail("server %d applies entry %d of term %d, which no quorum of %v holds", l.s.id, e.Index, e.Term, now)
 		}
 	case e.Index > n+1:
 		w.fail("server %d applies entry %d, nobody applied %d", l.s.id, e.Index, n+1)
@@ -196,6 +227,7 @@ func (g *ledger) led(l *life, lead quorum.Leadership) {
 		return
 	}
 	l.w.stats.Elections++
+	l.w.logger(l.s.id).Info("leads", "term", lead.Term)
 	if other := g.leaders[lead.Term]; other != 0 && other != l.s.id {
 		l.w.fail("servers %d and %d both lead term %d", other, l.s.id, lead.Term)
 	}
@@ -203,6 +235,9 @@ func (g *ledger) led(l *life, lead quorum.Leadership) {
 		g.leaders[lead.Term], g.since[lead.Term] = l.s.id, l.w.now
 	}
 }
+
+// loggingTime is within which a decision is on the disk.
+const loggingTime = 100 * millisecond
 
 // expired looks at a session's end that the leader of a term decided on.
 func (g *ledger) expired(w *World, session int64, term uint64) {
@@ -214,9 +249,34 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 		if led := w.now - g.since[term]; led < timeout {
 			w.fail("session %#x with a timeout of %d ms was ended by a leader that led for %d ms", session, c.timeout/millisecond, led/millisecond)
 		}
+		leader := w.servers[g.leaders[term]-1]
+		listened := w.now - c.alive - leader.stoodStill(c.alive)
+		// With others it may have been one of them that listened. A packet that comes between
+		// the decision and its being logged is answered; of a pause the server sees only
+		// what goes beyond its tick.
+		if len(w.servers) == 1 && leader.disk.slow == 0 && listened+w.plan.Tick+loggingTime < timeout {
+			w.fail("session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client's last packet", session, c.timeout/millisecond, listened/millisecond)
+		}
 		if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
 			w.fail("S3: session %#x with a timeout of %d ms was ended %d ms after its client was answered, with nothing in the way", session, c.timeout/millisecond, silent/millisecond)
 		}
+	}
+}
+
+// lagPatience is how long a server may be behind and not get on when nothing is in
+// the way.
+const lagPatience = 10 * second
+
+// lags looks for a server that is behind and doesn't get on.
+func (g *ledger) lags(l *life) {
+	w, s := l.w, l.s
+	index, _, _ := l.rep.Position()
+	if _, in := find(w.wanted, s.id); !in || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() {
+		s.lastIndex, s.lastMoved = index, w.now
+		return
+	}
+	if stands := w.now - max(s.lastMoved, w.lastFault); stands > lagPatience {
+		w.fail("liveness: server %d has stood at entry %d of %d for %d s, with nothing in the way", s.id, index, len(g.entries), stands/second)
 	}
 }
 
@@ -251,6 +311,7 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 	for _, e := range entries {
 		g.reached(m.l, e.Index)
 	}
+	m.l.counted(entries)
 	return nil
 }
 
@@ -295,11 +356,22 @@ func (r *recorder) observe(res *tree.Result) {
 		r.w.ledger.time = max(r.w.ledger.time, r.batch.Time())
 		r.next++
 	}
+	switch res.Outcome {
+	case tree.Duplicate:
+		r.w.stats.Duplicates++
+	case tree.Gap:
+		r.w.stats.Gaps++
+	case tree.Moved:
+		r.w.stats.Moved++
+	}
 	g := &r.w.ledger
-	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
+	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
 		return
 	}
 	g.zxid = res.Zxid
+	if res.Op == tree.OpMembers || res.Op == jute.OpReconfig && res.Err == jute.OK {
+		r.w.decided(string(res.Data))
+	}
 	e := check.Entry{
 		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: g.time, Term: int64(r.entries[r.next-1].Term),
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,

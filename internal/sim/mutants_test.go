@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"context"
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,86 +10,72 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 var (
 	flagMutants     = flag.String("sim.mutants", "", "plant the bugs whose names match this expression, one by one, and see whether seeds find them")
-	flagMutantSeeds = flag.Int("sim.mutantseeds", 400, "seeds for each planted bug")
+	flagMutantSeeds = flag.Int("sim.mutantseeds", 60, "seeds for each planted bug")
+	flagMutantLeast = flag.Int("sim.mutantleast", 95, "percent of the planted bugs that must be found")
+	flagRewrite     = flag.Bool("sim.rewrite", false, "write the table of planted bugs to docs/mutants.md")
 )
 
-// A mutant is a bug planted into a copy of a file: no build but its own can hold
-// it.
-type mutant struct {
-	name     string
-	file     string // below internal
-	old, new string // one occurrence
+const (
+	// mutantSeconds is how long the faults of a seed go on, in a search for a bug.
+	mutantSeconds = 60
+	// mutantsFrom is the first seed that looks for a bug.
+	mutantsFrom = 100_000
+	// mutantVariable names the bug that is planted, to the process it is planted in.
+	mutantVariable = "ZOOID_PLANTED"
+	mutantsTable   = "docs/mutants.md"
+	// shrunkFaults is how many faults may be left of a failure.
+	shrunkFaults = 10
+)
+
+// planted is what the new texts of mutants call.
+const planted = `
+import "os"
+
+var plantedName = os.Getenv("` + mutantVariable + `")
+
+func planted(name string) bool { return name == plantedName }
+
+func unless(off bool, do func() error) error {
+	if off {
+		return nil
+	}
+	return do()
 }
 
-var mutants = []mutant{
-	{"ack before sync", "storage/log.go", `if err := s.file.Fdatasync(); err != nil {`, `if err := error(nil); err != nil {`},
-	{"vote not persisted", "quorum/loop.go", ` || hs.GetVote() != l.hard.GetVote()`, ``},
-	{"vote and term not persisted", "quorum/loop.go", `sync = sync || hs.GetTerm() != l.hard.GetTerm() || hs.GetVote() != l.hard.GetVote()`, ``},
-	{"failed write ignored", "quorum/loop.go", `if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {`, `if err := l.disk.Append(hs, m.GetEntries(), sync); false {`},
-	{"broken log goes unnoticed", "quorum/loop.go", `err != nil && l.failed == nil {`, `err != nil && false {`},
-	{"sync answered at once", "quorum/loop.go", `l.reads.ask(l, ticket)`, `l.o.State.Synced(ticket)`},
-	{"sync does not wait for apply", "quorum/reads.go", `l.applied >= r.readyAt`, `true`},
-	{"nothing sent again on a new connection", "quorum/loop.go", `l.o.State.Resend()`, `_ = e`},
-	{"snapshot not durable under its name", "storage/snapwrite.go", `if err := w.dir.fs.SyncDir(w.dir.path); err != nil {`, `if err := error(nil); err != nil {`},
-	{"segment not durable under its name", "storage/log.go", `if err := l.fs.SyncDir(l.path); err != nil {`, `if err := error(nil); err != nil {`},
-	{"refused attach answered twice", "server/connect.go", `c == nil || c.attach == nil`, `c == nil`},
-	{"attach sent again", "server/ensemble.go", `case c.attaching:`, `case false:`},
-	{"no full timeout under a new leader", "server/lead.go", `r.expiry.heard(s.ID, s.Timeout, now)
-			return true
-		})
-		r.expiry.refresh(now)`, `r.expiry.heard(s.ID, s.Timeout, 0)
-			return true
-		})`},
-	{"expiry overtakes attach", "server/ensemble.go", `r.expiry.touch(q.Session, now) // no end`, `_ = now // no end`},
-	{"sessions of followers not heard", "server/ensemble.go", `r.expiry.touch(id, now)`, `_, _ = id, now`},
-	{"last packet of a closed connection not reported", "server/connect.go", `r.heardLast = append(r.heardLast, c.session)`, `_ = c`},
-	{"write overtakes sync", "server/client.go", `r.held = c.syncing > 0`, `r.held = false`},
-	{"read overtakes write", "server/receive.go", `t.c.unanswered.len() > 0 || `, ``},
-	{"watch event after the reply", "server/replica.go", `r.fire(&res.Events[i], res.Zxid)`, `defer r.fire(&res.Events[i], res.Zxid)`},
-	{"event told to who may not read", "server/replica.go", ` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ``},
-	{"read with the zxid before", "server/receive.go", `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
-	zxid := r.tree.LastZxid()`, `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
-	zxid := r.tree.LastZxid() - 1`},
-	{"setWatches misses changed data", "server/read.go", `case stat.Mzxid > req.RelativeZxid:`, `case stat.Mzxid < 0:`},
-	{"setWatches misses changed children", "server/read.go", `case stat.Pzxid > req.RelativeZxid:`, `case stat.Pzxid < 0:`},
-	{"clients stay when a snapshot skips events", "server/ensemble.go", `c.closeAfter("this server was behind`, `_, _ = c, fmt.Sprint("this server was behind`},
-	{"expired session keeps its connection", "server/connect.go", `c.closeAfter("its session expired")`, `_ = c`},
-	{"ids used again after a restart", "server/ids.go", `uint64(ms)<<24>>8 | server<<56`, `uint64(ms)*0 | server<<56`},
-	{"duplicate applied", "tree/session.go", `case q.Seq < s.next:`, `case false:`},
-	{"gap applied", "tree/session.go", `case q.Seq > s.next:`, `case false:`},
-	{"old connection still writes", "tree/session.go", `case q.Cnx != s.cnx:`, `case false:`},
-	{"an ephemeral outlives its session", "tree/session.go", `		if z == 0 {
-			break`, `		if z == 0 || t.at(z).last == 0 {
-			break`},
-	{"sessions lost in a snapshot's digest", "server/snapshot.go", `Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + 1,`},
-	{"zxid used again", "tree/tree.go", `		p.zxid = (p.zxid>>32 + 1) << 32
-`, `		p.zxid = p.zxid >> 32 << 32
-`},
-	{"time goes back", "tree/tree.go", `max(p.time, ms)`, `ms`},
-	{"purge of what no snapshot holds", "storage/purge.go", `l.segments[n].last <= index {`, `l.segments[n].last <= index+20 {`},
+func chosen[T any](on bool, a, b T) T {
+	if on {
+		return a
+	}
+	return b
 }
 
-// rare are the bugs that a few hundred seeds may not meet, and why.
-var rare = map[string]string{
-	"nothing sent again on a new connection":          "a request must be lost with its connection under a client that waits long enough",
-	"snapshot not durable under its name":             "the purge that follows makes the name durable, one call later",
-	"expiry overtakes attach":                         "a client must come back within the milliseconds in which its session's end is decided",
-	"last packet of a closed connection not reported": "a session must end by less than a report early, in a calm world",
-	"clients stay when a snapshot skips events":       "a watcher must stay connected to a server that falls behind the log's end",
-	"expired session keeps its connection":            "nothing is asked of the connection before its client gives up",
-	"gap applied":                                     "a later request must overtake the copy of an earlier one on a new connection",
-	"refused attach answered twice":                   "a request to attach is sent once; the check is a second wall",
-	"old connection still writes":                     "found by one seed in a hundred",
+var _, _ = unless, chosen[int]
+`
+
+// shrunk are the bugs whose failures are shrunk each time, to show that this works.
+var shrunk = []string{"ack before sync", "duplicate applied", "empty server begins a new ensemble"}
+
+// A catch is what came of the search for one bug.
+type catch struct {
+	Why    string // what found it; "" if nothing did
+	Seeds  int    // run until then
+	Seed   uint64 // that found it
+	Twice  bool   // it did so again, bit for bit
+	Faults int    // of the smallest plan that still fails, if it was looked for
+	took   time.Duration
 }
 
-// TestMutants plants the bugs and lets seeds look for them.
+// TestMutants plants the bugs and lets seeds look for them. The seeds are always
+// the same, so it says the same each time of the same code.
 func TestMutants(t *testing.T) {
 	if *flagMutants == "" {
 		t.Skip("give -sim.mutants=. for all, which takes minutes")
@@ -97,84 +84,167 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var wanted []mutant
+	for _, m := range mutants {
+		if match.MatchString(m.name) {
+			wanted = append(wanted, m)
+		}
+	}
+	began := time.Now()
+	bin := build(t, wanted)
+	fmt.Printf("built with %d bugs in %.0f s\n", len(wanted), time.Since(began).Seconds())
+	catches := make([]catch, len(wanted))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range *flagWorkers {
+		wg.Go(func() {
+			for i := range next {
+				catches[i] = hunt(t, bin, wanted[i])
+				fmt.Println(catches[i].line(wanted[i].name))
+			}
+		})
+	}
+	for i := range wanted {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	caught := 0
+	for i, c := range catches {
+		if c.Why == "" {
+			continue
+		}
+		caught++
+		if !c.Twice {
+			t.Errorf("%s: seed %d found it once and not again: two courses of one seed", wanted[i].name, c.Seed)
+		}
+		if c.Faults > shrunkFaults {
+			t.Errorf("%s: %d faults are left of seed %d, more than %d", wanted[i].name, c.Faults, c.Seed, shrunkFaults)
+		}
+	}
+	fmt.Printf("%d of %d planted bugs were found, in %.0f s\n", caught, len(wanted), time.Since(began).Seconds())
+	if caught*100 < len(wanted)**flagMutantLeast {
+		t.Errorf("%d of %d planted bugs were found, fewer than %d %%", caught, len(wanted), *flagMutantLeast)
+	}
+	if *flagRewrite {
+		rewrite(t, wanted, catches)
+	}
+}
+
+func (c *catch) line(name string) string {
+	if c.Why == "" {
+		return fmt.Sprintf("survives  %-48s       %4d seeds, %3.0f s", name, c.Seeds, c.took.Seconds())
+	}
+	shrunk := ""
+	if c.Faults > 0 {
+		shrunk = fmt.Sprintf(" (shrunk to %d faults)", c.Faults)
+	}
+	return fmt.Sprintf("caught    %-48s after %4d seeds, %3.0f s: %s%s", name, c.Seeds, c.took.Seconds(), c.Why, shrunk)
+}
+
+// TestMutantsFit holds that the code still has the lines that the bugs are planted
+// in, and that it compiles with all of them: a change of the code must bring its
+// bugs along.
+func TestMutantsFit(t *testing.T) {
+	t.Parallel()
+	root, overlay := plant(t, mutants)
+	build := exec.Command("go", "build", "-overlay", overlay, ".")
+	build.Dir = filepath.Join(root, "internal", "sim")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build with the bugs: %v\n%s", err, out)
+	}
+}
+
+// build makes this package's test with all bugs in it, each asleep.
+func build(t *testing.T, wanted []mutant) (bin string) {
+	t.Helper()
+	root, overlay := plant(t, wanted)
+	bin = filepath.Join(filepath.Dir(overlay), "sim.test")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, "./internal/sim")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build with the bugs: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// plant writes the texts with the bugs into a temporary folder, and the file that
+// tells the compiler to take them in place of those below root.
+func plant(t *testing.T, wanted []mutant) (root, overlay string) {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	caught, all := 0, 0
-	for _, m := range mutants {
-		if !match.MatchString(m.name) {
-			continue
-		}
-		all++
-		began := time.Now()
-		seeds, why := hunt(t, root, m)
-		if why != "" {
-			caught++
-			fmt.Printf("caught    %-48s after %3d seeds, %3.0f s: %s\n", m.name, seeds, time.Since(began).Seconds(), why)
-		} else {
-			fmt.Printf("survives  %-48s       %3d seeds, %3.0f s\n", m.name, seeds, time.Since(began).Seconds())
-			if rare[m.name] == "" {
-				t.Errorf("%s was not found", m.name)
-			}
-		}
-	}
-	fmt.Printf("%d of %d planted bugs were found\n", caught, all)
-}
-
-// hunt builds this package with a bug and runs seeds until one fails; why is
-// what it says, "" if none does.
-func hunt(t *testing.T, root string, m mutant) (seeds int, why string) {
-	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(root, "internal", m.file)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	texts := map[string]string{}
+	for _, m := range wanted {
+		for _, e := range m.edits {
+			file := filepath.Join(root, "internal", filepath.FromSlash(e.file))
+			if texts[file] == "" {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts[file] = string(b)
+			}
+			if n := strings.Count(texts[file], e.old); n != 1 {
+				t.Fatalf("%s: %s holds %d times %q", m.name, e.file, n, e.old)
+			}
+			condition := fmt.Sprintf("planted(%q)", m.name)
+			texts[file] = strings.Replace(texts[file], e.old, strings.ReplaceAll(e.new, "$P", condition), 1)
+			beside := filepath.Join(filepath.Dir(file), "planted.go")
+			texts[beside] = "package " + filepath.Base(filepath.Dir(file)) + "\n" + planted
+		}
 	}
-	if n := strings.Count(string(b), m.old); n == 0 {
-		t.Errorf("%s: %s no longer holds %q", m.name, m.file, m.old)
-		return 0, ""
-	}
-	planted := filepath.Join(dir, "planted.go")
-	overlay := filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: planted}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{planted: []byte(strings.Replace(string(b), m.old, m.new, 1)), overlay: replace} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	replace := map[string]string{}
+	for file, text := range texts {
+		replace[file] = filepath.Join(dir, fmt.Sprintf("%d.go", len(replace)))
+		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	bin := filepath.Join(dir, "sim.test")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, "./internal/sim")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("%s: %v\n%s", m.name, err, out)
-		return 0, ""
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	run := exec.CommandContext(ctx, bin, "-test.run=^TestUntilFailure$", "-test.timeout=0", fmt.Sprint("-sim.seeds=", *flagMutantSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds), "-sim.from=100000", "-sim.worker=0", fmt.Sprint("-sim.v=", *flagVerbose), fmt.Sprint("-sim.shrink=", *flagShrink))
-	out, _ := run.CombinedOutput()
-	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "smallest ") {
-			fmt.Print(line)
+	overlay = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return root, overlay
+}
+
+// hunt runs seeds in a process in which one bug is awake, until one fails, and the
+// seed that fails in a process in which none is: it must be well there.
+func hunt(t *testing.T, bin string, m mutant) (c catch) {
+	began := time.Now()
+	run := func(name string, seeds int, from uint64, more ...string) (c catch, ok bool) {
+		args := []string{"-test.run=^TestUntilFailure$", "-test.timeout=0", "-sim.worker=0", fmt.Sprint("-sim.seeds=", seeds),
+			fmt.Sprint("-sim.seconds=", mutantSeconds), fmt.Sprint("-sim.from=", from), "-sim.profile=" + m.profile}
+		cmd := exec.Command(bin, append(args, more...)...)
+		cmd.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
+		out, err := cmd.CombinedOutput()
+		for line := range bytes.Lines(out) {
+			if rest, found := bytes.CutPrefix(line, []byte("caught ")); found && json.Unmarshal(rest, &c) == nil {
+				return c, true
+			}
+		}
+		t.Errorf("%s: its process came to no end: %v\n%s", m.name, err, out)
+		return c, false
+	}
+	var more []string
+	if slices.Contains(shrunk, m.name) {
+		more = append(more, "-sim.v", "-sim.shrink=10m")
+	}
+	c, ok := run(m.name, *flagMutantSeeds, cmp.Or(m.from, mutantsFrom), more...)
+	if ok && c.Why != "" {
+		if without, ok := run("", 1, c.Seed); ok && without.Why != "" {
+			t.Errorf("%s: seed %d of profile %q fails without the bug too: %s", m.name, c.Seed, m.profile, without.Why)
 		}
 	}
-	for line := range strings.Lines(string(out)) {
-		if rest, ok := strings.CutPrefix(line, "found after "); ok {
-			var n int
-			fmt.Sscan(rest, &n)
-			_, why, _ := strings.Cut(rest, ": ")
-			return n, strings.TrimSpace(why)
-		}
-	}
-	if strings.Contains(string(out), "panic:") {
-		return 0, "panic outside of a step"
-	}
-	return *flagMutantSeeds, ""
+	c.took = time.Since(began)
+	return c
 }
 
 // TestUntilFailure runs seeds until one fails, for hunt.
@@ -182,24 +252,78 @@ func TestUntilFailure(t *testing.T) {
 	if *flagWorker < 0 {
 		t.Skip("only as a process of TestMutants")
 	}
+	c := catch{Seeds: *flagSeeds}
 	for i := range *flagSeeds {
-		r := Run(NewPlan(*flagFrom+uint64(i), *flagSeconds))
+		r := Run(NewPlanOf(*flagProfile, *flagFrom+uint64(i), *flagSeconds))
 		if r.OK() {
 			continue
 		}
-		first, _, _ := strings.Cut(r.Failure[0], "\n")
-		if _, after, ok := strings.Cut(r.Failure[0], "violations of "); ok {
-			first, _, _ = strings.Cut(after, "\n")
-			first = "checker: " + first
-		}
-		fmt.Printf("found after %d: %s\n", i+1, first[:min(len(first), 110)])
+		again := Run(r.Plan)
+		c = catch{Why: summary(r.Failure[0]), Seeds: i + 1, Seed: r.Plan.Seed, Twice: again.Hash == r.Hash && again.Steps == r.Steps}
 		if *flagVerbose {
-			plan, err := json.Marshal(Shrink(r.Plan, *flagShrink).Plan)
+			small := Shrink(r.Plan, *flagShrink)
+			c.Faults = len(small.Plan.Faults)
+			plan, err := json.Marshal(small.Plan)
 			if err != nil {
 				t.Fatal(err)
 			}
 			fmt.Printf("smallest %s\n", plan)
 		}
-		return
+		break
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("caught %s\n", b)
+}
+
+var digits = regexp.MustCompile(`\b(0x)?[0-9][0-9a-f.]*\b`)
+
+// summary says in a few words what a failure is.
+func summary(failure string) string {
+	_, first, _ := strings.Cut(failure, "s: ")
+	line, _, _ := strings.Cut(first, "\n")
+	if _, after, ok := strings.Cut(failure, "violations of "); ok {
+		rules, _, _ := strings.Cut(after, "\n")
+		return "checker: " + rules
+	}
+	line = digits.ReplaceAllString(line, "N")
+	return line[:min(len(line), 90)]
+}
+
+// rewrite keeps the table of what was found by what.
+func rewrite(t *testing.T, wanted []mutant, catches []catch) {
+	t.Helper()
+	var b strings.Builder
+	caught := 0
+	for _, c := range catches {
+		if c.Why != "" {
+			caught++
+		}
+	}
+	fmt.Fprintf(&b, `# Planted bugs
+
+Each line is a bug that TestMutants plants into the servers and that the simulator has to find by what it always checks:
+the ledger of promises, the agreement of the servers, their liveness, and the order checker. "Seeds" is how many of the
+seeds from %d on, of the profile, were run until one failed. The table is written by
+
+    go test ./internal/sim -run TestMutants -timeout 1h -sim.mutants . -sim.rewrite
+
+%d of %d were found, with at most %d seeds each.
+
+| bug | known failure | profile | seeds | found by |
+|---|---|---|---|---|
+`, mutantsFrom, caught, len(wanted), *flagMutantSeeds)
+	for i, m := range wanted {
+		c := &catches[i]
+		seeds, why := fmt.Sprint(c.Seeds), c.Why
+		if why == "" {
+			seeds, why = "none", "not found"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.failure, m.profile, seeds, strings.ReplaceAll(why, "|", "/"))
+	}
+	if err := os.WriteFile(filepath.Join("../..", mutantsTable), []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,9 +4,13 @@ import "github.com/zooid-project/zooid/internal/storage"
 
 // inflict makes a fault happen, and its end.
 func (w *World) inflict(f Fault) {
-	w.stats.Faults[f.Kind]++
-	w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
 	s, other := w.servers[f.Server-1], w.servers[f.Other-1]
+	if !w.possible(f, s) {
+		return
+	}
+	w.stats.Faults[f.Kind]++
+	w.logger(0).Info("fault", "kind", f.Kind, "server", f.Server, "other", f.Other, "for", f.Dur, "arg", f.Arg)
+	w.lastFault = max(w.lastFault, w.now+f.Dur+f.aftermath())
 	switch f.Kind {
 	case Crash:
 		s.kill(f.Dur)
@@ -36,6 +40,7 @@ func (w *World) inflict(f Fault) {
 		s.disk.reboot()
 		s.disk.rot()
 		w.after(f.Dur, s.start)
+		w.after(f.Dur+replacePause, s.replace)
 	case Lie:
 		w.lie(s, f)
 	case SlowDisk:
@@ -44,7 +49,20 @@ func (w *World) inflict(f Fault) {
 	case DiskError:
 		s.disk.errorIn = int(f.Arg)
 	case DiskFull:
-		s.fill(f)
+		s.fill(f.Arg, f.Dur)
+	case LowDisk:
+		s.fill(w.plan.Refuse+f.Arg, f.Dur)
+	case Wipe:
+		s.wipe()
+		w.after(f.Dur, s.start)
+	case Double:
+		w.double = append(w.double, int(f.Arg))
+		i := len(w.double) - 1
+		w.after(f.Dur, func() { w.double[i] = 0 })
+	case Join, Leave, Role:
+		w.reconfigure(f, s)
+	case Frozen:
+		w.clients[f.Server%w.plan.Clients].freeze(f.Dur)
 	case Clock:
 		s.offset += f.Arg * millisecond
 	case Dropped:
@@ -58,6 +76,10 @@ func (w *World) inflict(f Fault) {
 		i := len(w.loss) - 1
 		w.after(f.Dur, func() { w.loss[i] = 0 })
 	case Reset:
+		if f.Dur > 0 {
+			w.swallow(s, other, f.Dur)
+			return
+		}
 		w.reset(s, other)
 	default:
 		w.partition(f, s, other)
@@ -71,6 +93,10 @@ func (f *Fault) aftermath() int64 {
 		return second / 2
 	case Power, PowerAll, Lie: // wait for their call, and are silent
 		return 10 * second
+	case SlowDisk: // of which some syncs wait for each other
+		return 3*second + 4*f.Arg*millisecond
+	case Rot, Wipe, Join, Leave, Role:
+		return 20 * second
 	}
 	return 3 * second
 }
@@ -151,6 +177,19 @@ func (w *World) reset(a, b *host) {
 	}
 }
 
+// swallow loses what one server tells another for a while: then their connection
+// ends, and nothing of that has arrived.
+func (w *World) swallow(a, b *host, d int64) {
+	w.cutWay(a.index, b.index, d)
+	l := w.links[a.index][b.index]
+	w.unless(d, func() {
+		if l.up {
+			l.stream.dead = true
+			l.lose(l.peer)
+		}
+	})
+}
+
 // kill ends the process and starts another one after a while.
 func (s *host) kill(d int64) {
 	if s.life == nil {
@@ -191,8 +230,21 @@ const powerPatience = 300 * millisecond
 
 // pause stops the process for a while.
 func (s *host) pause(d int64) {
-	s.pausing++
+	if s.pausing++; s.pausing == 1 {
+		s.pauses = append(s.pauses, span{s.w.now, s.w.now})
+	}
 	s.w.unless(d, s.resume)
+}
+
+// span is a time between two others.
+type span struct{ from, to int64 }
+
+// stoodStill returns for how long the server was paused since a time; it is not now.
+func (s *host) stoodStill(since int64) (d int64) {
+	for _, p := range s.pauses {
+		d += max(p.to-max(p.from, since), 0)
+	}
+	return d
 }
 
 // resume lets the process go on, with what came meanwhile.
@@ -200,6 +252,7 @@ func (s *host) resume() {
 	if s.pausing--; s.pausing > 0 {
 		return
 	}
+	s.pauses[len(s.pauses)-1].to = s.w.now
 	held := s.held
 	s.held = nil
 	for _, run := range held {
@@ -244,11 +297,11 @@ func (s *host) restart() {
 const leaveTicks = 20
 
 // fill leaves little room on the disk for a while.
-func (s *host) fill(f Fault) {
+func (s *host) fill(room, d int64) {
 	used := usedBytes(s.disk.fs)
 	s.disk.full = true
-	s.disk.fs.Budget = used + uint64(f.Arg)
-	s.w.after(f.Dur, func() { s.disk.fs.Budget = 0 })
+	s.disk.fs.Budget = used + uint64(max(room, 0))
+	s.w.after(d, func() { s.disk.fs.Budget = 0 })
 }
 
 // usedBytes is the size of all files.
@@ -271,4 +324,5 @@ func (w *World) lie(s *host, f Fault) {
 		s.unplug(f.Arg, second)
 		w.after(powerPatience, func() { s.disk.fs.LieAboutSync = false })
 	})
+	w.after(f.Dur+replacePause, s.replace)
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
@@ -76,6 +78,16 @@ func (w *World) delay() int64 {
 	return d
 }
 
+// doubled reports whether a message arrives twice.
+func (w *World) doubled() bool {
+	for _, percent := range w.double {
+		if percent > 0 && chance(w.netDice, percent) {
+			return true
+		}
+	}
+	return false
+}
+
 // lossMax bounds the percentage of packets lost.
 const lossMax = 60
 
@@ -101,7 +113,7 @@ const (
 // dial tries to connect until it is connected or its server's life is over.
 func (l *link) dial() {
 	w, mine := l.w, l.from.life
-	if mine == nil || l.up {
+	if mine == nil || l.up || !mine.peers[l.to.id] {
 		return
 	}
 	l.attempt++
@@ -122,13 +134,13 @@ func (l *link) dial() {
 	w.after(2*way, func() {
 		switch {
 		case l.from.life != mine || l.up || l.attempt != attempt:
-		case l.to.life == nil || w.cut(l.from.index, l.to.index):
+		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index):
 			again(l.backoff)
 		default:
 			l.up, l.mine, l.peer, l.backoff = true, mine, l.to.life, backoffMin
 			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
 			// What is sent before the loop hears of it is out of order.
-			w.after(between(w.netDice, 0, 2*millisecond), func() {
+			w.after(between(w.netDice, 0, max(2*millisecond, w.plan.Jitter)), func() {
 				mine.hear(quorum.Event{Kind: quorum.EventConnected, From: l.to.id})
 			})
 		}
@@ -154,13 +166,21 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 	from := l.from.id
 	w.stats.Frames++
 	w.traceBytes(uint64(kind)<<8|from, payload)
-	l.stream.send(sent, func() {
+	payload = slices.Clone(payload)
+	arrive := func() {
 		if l.to.life == peer {
 			if e, ok := kind.Event(from, payload); ok {
 				peer.hear(e)
 			}
 		}
-	})
+	}
+	l.stream.send(sent, arrive)
+	// Raft takes messages to be lost, late and doubled. What clients sent is not:
+	// the transport is TCP.
+	if kind == quorum.FrameRaft && w.doubled() {
+		w.stats.Doubled++
+		l.stream.send(sent+w.delay(), arrive)
+	}
 	return true
 }
 

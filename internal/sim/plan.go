@@ -11,9 +11,11 @@ import (
 // failure shrinks to what matters. Times are ns.
 type Plan struct {
 	Seed    uint64
-	Profile string // calm, storm, restless or swarm
+	Profile string // see profiles
 
-	Servers int
+	Servers int // of the ensemble at first
+	Spare   int // servers beyond that, which may join
+	Observe int // how many of the first Servers are observers
 	Clients int
 	End     int64 // when the last fault is over and the clients stop
 	Faults  []Fault
@@ -32,6 +34,8 @@ type Plan struct {
 	SnapshotsKept int
 	SegmentSize   int64
 	CacheSize     int
+	ReadOnly      bool  // without a quorum servers serve read-only
+	Refuse        int64 // free bytes below which clients' writes are refused
 
 	// The clients.
 	Timeout  int64 // of sessions
@@ -64,7 +68,7 @@ const (
 	Halves    Kind = "halves"     // no packets between two groups
 	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
 	ClientCut Kind = "client-cut" // no packets between the clients and Server
-	Reset     Kind = "reset"      // the connections of Server and Other are reset
+	Reset     Kind = "reset"      // the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
 	Dropped   Kind = "dropped"    // the connections of Server's clients are reset
 	Loss      Kind = "loss"       // Arg percent of all packets are lost
 	SlowDisk  Kind = "slow-disk"  // an fdatasync takes Arg ms more
@@ -73,6 +77,13 @@ const (
 	Rot       Kind = "rot"        // the process dies and a bit on its disk flips
 	Lie       Kind = "lie"        // fsync lies, then the power goes off
 	Clock     Kind = "clock"      // the wall clock jumps by Arg ms
+	LowDisk   Kind = "low-disk"   // the disk has Arg bytes more than those with which writes are refused, or fewer
+	Wipe      Kind = "wipe"       // the disk is replaced by an empty one
+	Double    Kind = "double"     // Arg percent of raft's messages arrive twice
+	Join      Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
+	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
+	Frozen    Kind = "frozen"     // client Server stops and goes on
+	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
 )
 
 // A Fault is one thing that goes wrong.
@@ -93,14 +104,22 @@ var kinds = []struct {
 	{Crash, 10, 1}, {Power, 12, 1}, {CrashAll, 2, 1}, {PowerAll, 3, 1}, {Restart, 4, 1}, {Transfer, 4, 2},
 	{Pause, 6, 1}, {Cut, 5, 2}, {OneWay, 5, 2}, {Isolate, 8, 2}, {Ring, 3, 5}, {Halves, 5, 3}, {Flap, 3, 2},
 	{ClientCut, 4, 1}, {Reset, 6, 2}, {Dropped, 6, 1}, {Loss, 3, 1}, {SlowDisk, 4, 1}, {DiskError, 4, 1},
-	{DiskFull, 3, 1}, {Rot, 2, 3}, {Lie, 2, 3}, {Clock, 3, 1},
+	{DiskFull, 3, 1}, {Rot, 2, 3}, {Lie, 2, 3}, {Clock, 3, 1}, {LowDisk, 4, 1}, {Wipe, 3, 3}, {Double, 3, 2},
+	{Join, 10, 1}, {Leave, 6, 1}, {Role, 3, 1}, {Frozen, 4, 1},
 }
+
+// changesMembers reports whether a kind of fault needs servers to spare.
+func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Role }
 
 // pick returns one of the choices.
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
-// NewPlan draws the plan of a seed, for so many seconds of simulated time.
-func NewPlan(seed uint64, seconds int) Plan {
+// NewPlan draws the plan of a seed, for so many seconds of simulated time, with a
+// profile that the seed chooses.
+func NewPlan(seed uint64, seconds int) Plan { return NewPlanOf("", seed, seconds) }
+
+// NewPlanOf is NewPlan with the profile of that name.
+func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	r := dice(seed, "plan")
 	p := Plan{
 		Seed: seed, Servers: pick(r, 1, 3, 3, 3, 3, 3, 3, 5, 5), Clients: 2 + r.IntN(6), End: int64(seconds) * second,
@@ -114,56 +133,52 @@ func NewPlan(seed uint64, seconds int) Plan {
 	}
 	p.Syncs = pick(r, 0, 0, 5, 30)
 	p.Timeout = pick[int64](r, 2, 5, 10, 20) * p.Tick
+	p.ReadOnly, p.Refuse = chance(r, 50), pick[int64](r, 0, 64<<10, 128<<10)
+	if chance(r, 30) {
+		p.Spare = 5 - p.Servers
+		p.Observe = min(pick(r, 0, 0, 1), p.Servers/3)
+	}
+	f := drawProfile(r)
+	if i := slices.IndexFunc(profiles, func(f profile) bool { return f.name == name }); i >= 0 {
+		f = &profiles[i]
+	}
+	p.Profile = f.name
+	if f.world != nil {
+		f.world(r, &p)
+	}
+	p.Spare = max(min(p.Spare, 5-p.Servers), 0)
+	p.Observe = min(p.Observe, p.Servers/3)
 	drift := pick[int64](r, 0, driftMax)
-	for range p.Servers {
+	for range p.Servers + p.Spare {
 		p.Drift = append(p.Drift, 1+float64(between(r, -drift, drift))/1e6)
 	}
-	p.Profile = "swarm"
-	switch n := r.IntN(10); n {
-	case 0:
-		p.Profile = "calm"
-		return p
-	case 1:
-		p.Profile = "storm"
-	case 2:
-		p.Profile = "restless"
-		p.Quits, p.Window, p.Think, p.Timeout = 60, 8, between(r, 20*millisecond, 100*millisecond), 5*p.Tick
-		p.Jitter = pick(r, 5*millisecond, 20*millisecond)
+	if f.kinds != nil || f.name == "swarm" {
+		p.Faults = drawFaults(dice(seed, "faults"), &p, f)
 	}
-	p.Faults = drawFaults(dice(seed, "faults"), &p)
 	return p
 }
 
-// drawFaults draws the list of faults: a random subset of the kinds, at a mean
-// distance of two to eight seconds; in a storm only ends of processes, and more of
-// them; with restless clients only lost connections, and still more.
-func drawFaults(r *rand.Rand, p *Plan) []Fault {
+// drawFaults draws the list of faults: of the profile's kinds, or of a random
+// subset at a mean distance of two to eight seconds.
+func drawFaults(r *rand.Rand, p *Plan, of *profile) []Fault {
+	hosts := p.Servers + p.Spare
 	weights := make([]int, len(kinds))
 	sum := 0
 	for sum == 0 {
 		share := pick(r, 20, 40, 70)
 		for i, k := range kinds {
 			weights[i] = 0
-			switch {
-			case p.Servers < k.servers:
-			case p.Profile == "storm" && (k.kind == Crash || k.kind == Power || k.kind == PowerAll || k.kind == CrashAll):
-				weights[i] = k.weight
-			case p.Profile == "restless" && slices.Contains([]Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, k.kind):
-				weights[i] = k.weight
-			case p.Profile == "swarm" && chance(r, share):
+			swarm := of.kinds == nil && chance(r, share)
+			if hosts >= k.servers && (p.Spare > 0 || !k.kind.changesMembers()) && (swarm || slices.Contains(of.kinds, k.kind)) {
 				weights[i] = k.weight
 			}
 			sum += weights[i]
 		}
 	}
 	mean := pick[int64](r, 2, 4, 8) * second
-	switch p.Profile {
-	case "storm":
-		mean = second
-	case "restless":
-		mean = second / 2
+	if of.mean != 0 {
+		mean = of.mean
 	}
-	victims := p.victims()
 	var list []Fault
 	for at := second; ; {
 		at += int64(r.ExpFloat64() * float64(mean))
@@ -175,36 +190,50 @@ func drawFaults(r *rand.Rand, p *Plan) []Fault {
 		for ; n >= weights[i]; i++ {
 			n -= weights[i]
 		}
-		f := Fault{At: at, Kind: kinds[i].kind, Server: 1 + r.IntN(p.Servers), Dur: int64((0.05 + r.ExpFloat64()) * float64(pick(r, 200*millisecond, second, 4*second, 12*second)))}
-		f.Other = 1 + (f.Server+r.IntN(max(p.Servers-1, 1)))%p.Servers
-		switch f.Kind {
-		case Power, PowerAll, Lie:
-			f.Arg = between(r, -6, 7)
-		case DiskError:
-			f.Arg = pick(r, between(r, 1, 12), between(r, 1, 12), between(r, -3, -1))
-		case Loss:
-			f.Arg = pick[int64](r, 1, 5, 20, 30)
-		case SlowDisk:
-			f.Arg = pick[int64](r, 10, 100, 2000)
-		case DiskFull:
-			f.Arg = int64(r.IntN(40 << 10))
-		case Clock:
-			f.Arg = between(r, -3600_000, 3600_000)
-		}
-		if f.Kind == Rot || f.Kind == Lie {
-			f.Server = pick(r, victims...)
-		}
-		f.Dur = min(f.Dur, p.End-at)
-		if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError}, f.Kind) {
-			f.Dur = 0
-		}
-		if f.Kind == Lie { // and loses power before the end
-			f.Dur = max(min(f.Dur, p.End-at-2*second), 0)
+		f := drawFault(r, p, kinds[i].kind, at)
+		if of.tune != nil {
+			of.tune(r, &f)
+			f.Dur = min(f.Dur, p.End-at)
 		}
 		list = append(list, f)
 	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return list
+}
+
+// drawFault draws one fault of a kind.
+func drawFault(r *rand.Rand, p *Plan, kind Kind, at int64) Fault {
+	hosts := p.Servers + p.Spare
+	f := Fault{At: at, Kind: kind, Server: 1 + r.IntN(hosts), Dur: int64((0.05 + r.ExpFloat64()) * float64(pick(r, 200*millisecond, second, 4*second, 12*second)))}
+	f.Other = 1 + (f.Server+r.IntN(max(hosts-1, 1)))%hosts
+	switch kind {
+	case Power, PowerAll, Lie:
+		f.Arg = between(r, -6, 7)
+	case DiskError:
+		f.Arg = pick(r, between(r, 1, 12), between(r, 1, 12), between(r, -3, -1))
+	case Loss:
+		f.Arg = pick[int64](r, 1, 5, 20, 30)
+	case Double:
+		f.Arg = pick[int64](r, 1, 10, 50)
+	case SlowDisk:
+		f.Arg = pick[int64](r, 10, 100, 2000)
+	case DiskFull:
+		f.Arg = int64(r.IntN(40 << 10))
+	case LowDisk:
+		f.Arg = between(r, -20<<10, 20<<10)
+	case Clock:
+		f.Arg = between(r, -3600_000, 3600_000)
+	case Join, Leave:
+		f.Arg = int64(r.IntN(3))
+	}
+	f.Dur = min(f.Dur, p.End-at)
+	if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError, Join, Leave, Role}, kind) {
+		f.Dur = 0
+	}
+	if kind == Lie { // and loses power before the end
+		f.Dur = max(min(f.Dur, p.End-at-2*second), 0)
+	}
+	return f
 }
 
 // driftMax is how wrong a clock runs, in parts of a million.
@@ -218,13 +247,4 @@ func (p *Plan) wrongClocks() bool {
 		}
 	}
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
-}
-
-// victims are the servers whose disks may lie or rot: a minority.
-func (p *Plan) victims() []int {
-	var list []int
-	for i := range (p.Servers - 1) / 2 {
-		list = append(list, 1+(int(p.Seed)+i)%p.Servers)
-	}
-	return list
 }

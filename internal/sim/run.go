@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"io"
 	randv2 "math/rand/v2"
 	"slices"
 	"strings"
@@ -31,6 +32,15 @@ type Stats struct {
 	FailStops        int // processes that stopped because of their disk
 	Refused          int // starts refused because of a damaged disk
 	Forgot           int // promises lost with a damaged disk
+	Doubled          int // messages that arrived twice
+	Throttled        int // writes refused for lack of room
+	ReadOnly         int // replies of servers without a quorum
+	Joins            int // servers that joined with an empty disk
+	Reconfigs        int // changes of membership
+	Promotions       int // voters that were none before
+	Duplicates       int // requests that came again
+	Gaps             int // requests that came before an earlier one
+	Moved            int // requests of connections that their session had left
 	Audits           int // disks looked at as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
@@ -61,10 +71,15 @@ const (
 )
 
 // Run runs a World to its end. Only one may run in a process at a time.
-func Run(p Plan) *Result {
+func Run(p Plan) *Result { return RunLogged(p, nil) }
+
+// RunLogged is Run with a writer, nil for none, for what the servers log and the
+// faults.
+func RunLogged(p Plan, log io.Writer) *Result {
 	began := time.Now()
 	defer seedRaft(p.Seed)()
 	w := newWorld(p)
+	w.log = log
 	w.run()
 	res := &Result{
 		Plan: p, Hash: w.hash, Steps: w.steps, Simulated: w.now, Stats: w.stats, History: &w.history,
@@ -96,7 +111,7 @@ func newWorld(p Plan) *World {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
 	}
 	w.history.Servers = []check.ServerLog{{Server: 1}}
-	n := p.Servers + 1
+	n := p.Servers + p.Spare + 1
 	w.cuts, w.links = make([][]int, n), make([][]*link, n)
 	for i := range n {
 		w.cuts[i], w.links[i] = make([]int, n), make([]*link, n)
@@ -111,13 +126,21 @@ func newWorld(p Plan) *World {
 			w.links[a.index][b.index] = &link{w: w, from: a, to: b, backoff: backoffMin}
 		}
 	}
-	for _, s := range w.servers {
+	for _, s := range w.servers[:p.Servers] {
+		s.installed, s.config = true, w.firstMembers()
 		w.after(between(w.netDice, 0, 100*millisecond), s.start)
 	}
+	w.operator = newOperator(w)
 	for i := range p.Clients {
 		c := newClient(w, i)
 		w.clients = append(w.clients, c)
 		w.after(second+between(c.dice, 0, second), c.connect)
+	}
+	w.clients = append(w.clients, w.operator)
+	if p.Spare > 0 {
+		w.after(second, w.operator.connect)
+	} else {
+		w.operator.task = resting
 	}
 	for _, f := range p.Faults {
 		w.at(f.At, func() {
@@ -135,6 +158,9 @@ func (w *World) run() {
 	w.heal()
 	round := func(t task, patience int64, what string) bool {
 		for _, c := range w.clients {
+			if c == w.operator && w.plan.Spare == 0 {
+				continue
+			}
 			c.task = t
 			if c.conn == nil {
 				c.again(c.reconnectPause()) // it may have meant to stay away
@@ -150,17 +176,14 @@ func (w *World) run() {
 	if !round(settling, livePatience, "the last fault") || !round(settling, livePatience, "the first sync") {
 		return
 	}
-	for _, s := range w.servers {
-		if s.out != "" {
-			continue
-		}
+	for _, s := range w.members() {
 		c := newClient(w, len(w.clients))
 		c.mix, c.only, c.user, c.paths = nil, s, "", []string{root}
 		w.clients = append(w.clients, c)
 		c.connect()
 	}
 	for _, c := range w.clients {
-		if c.mix == nil {
+		if c.only != nil {
 			c.task = inspecting
 		}
 	}
@@ -196,6 +219,8 @@ func (w *World) heal() {
 		clear(w.cuts[i])
 	}
 	clear(w.loss)
+	clear(w.double)
+	w.operator.commands = nil
 	for _, s := range w.servers {
 		s.disk.fs.LieAboutSync = false
 		s.disk.fs.Budget, s.disk.slow, s.disk.cutIn, s.disk.errorIn = 0, 0, 0, 0
@@ -204,6 +229,11 @@ func (w *World) heal() {
 			s.resume()
 		}
 		s.start()
+		s.replace()
+	}
+	for _, s := range w.members() {
+		s.installed, s.stopped = true, false
+		s.configure(false)
 	}
 }
 
@@ -212,15 +242,21 @@ func (w *World) heal() {
 func (w *World) quiet() bool { return w.unquiet() == "" }
 
 func (w *World) unquiet() string {
-	for _, s := range w.servers {
-		if s.out != "" {
-			continue
-		}
+	for _, s := range w.members() {
 		if s.life == nil || s.life.rep == nil {
 			return fmt.Sprintf("server %d doesn't run", s.id)
 		}
 		if index, _, _ := s.life.rep.Position(); index != uint64(len(w.ledger.entries)) {
 			return fmt.Sprintf("server %d is at entry %d of %d", s.id, index, len(w.ledger.entries))
+		}
+		m, _ := find(w.wanted, s.id)
+		if votes := slices.Contains(w.voters, s.id); votes == m.Observer || s.wiped || len(w.leaving) > 0 {
+			return fmt.Sprintf("server %d is to be a member as decided (observer: %t), its vote counts: %t, it has not joined: %t", s.id, m.Observer, votes, s.wiped)
+		}
+	}
+	for _, id := range w.voters {
+		if _, ok := find(w.wanted, id); !ok {
+			return fmt.Sprintf("the vote of server %d counts, which has left", id)
 		}
 	}
 	for _, c := range w.clients {
@@ -239,7 +275,7 @@ func (w *World) unquiet() string {
 func (w *World) agree() {
 	var first *host
 	var want string
-	for _, s := range w.servers {
+	for _, s := range w.members() {
 		if s.life == nil {
 			continue
 		}
@@ -257,8 +293,8 @@ func (w *World) agree() {
 func (w *World) verdict() {
 	opt := check.Options{ExtendedTypes: w.plan.TTL, Quiesced: true, ViolationsMax: failuresMax}
 	rep := check.Check(&w.history, opt)
-	if len(w.plan.Faults) > 0 {
-		// A follower answers its clients while the leader, which may not hear of it,
+	if len(w.plan.Faults) > 0 || w.plan.ReadOnly {
+		// A read-only session ends with its connection. A follower answers its clients while the leader, which may not hear of it,
 		// ends their sessions.
 		rep.Violations = slices.DeleteFunc(rep.Violations, func(v check.Violation) bool { return v.Rule == check.S3 })
 	}

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"io/fs"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -42,12 +43,25 @@ type host struct {
 	rate    float64 // of its clocks
 	offset  int64   // of its wall clock, ns
 	pausing int     // faults that pause it
+	pauses  []span
 	held    []func()
 
+	installed bool            // somebody has set it up
+	stopped   bool            // on purpose
+	joins     int             // how often an operator has begun to make it a member
+	config    []quorum.Member // in its configuration
+	begun     bool            // it has a log
+	wiped     bool            // its disk was replaced, and it has not joined anew
+	lost      uint64          // index it had acknowledged then
+
 	promise  promise
+	voted    votes
 	log      *storage.Log // of the last life, to be asked what it holds
 	out      string       // why it is not started any more; "" if it is
 	restarts int
+
+	lastIndex uint64 // it had applied at lastMoved, and no more since
+	lastMoved int64
 }
 
 func (s *host) paused() bool { return s.pausing > 0 }
@@ -87,39 +101,71 @@ type life struct {
 	newID   func() int64
 	record  recorder
 	ended   bool
+
+	peers     map[uint64]bool // it connects to
+	questions []question
+	askers    map[uint64]bool // peers that asked while its disk was empty
+	voters    []uint64        // raft's after the last Apply, and those before
+	outgoing  []uint64
+	full      bool // it refuses clients' writes for lack of room
 }
 
 // start begins a process on what the disk holds.
 func (s *host) start() {
-	if s.life != nil || s.out != "" {
+	if s.life != nil || s.out != "" || !s.installed || s.stopped {
 		return
 	}
 	w := s.w
+	w.logger(s.id).Info("starts")
 	s.lives++
-	l := &life{w: w, s: s, newID: server.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20)}
+	l := &life{w: w, s: s, newID: server.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
 	s.life = l
 	s.disk.begin(l)
-	if !l.protect(l.open) {
-		return
-	}
-	if s.life != l {
+	l.protect(func() {
+		switch cluster, err := storage.ReadIdentity(s.disk.fs, dataDir); {
+		case err == nil:
+			after, err := l.joining()
+			if err != nil {
+				l.refused(err)
+				return
+			}
+			l.begin(quorum.Beginning{Cluster: cluster, JoinedAfter: after})
+		case !errors.Is(err, fs.ErrNotExist):
+			l.refused(err)
+		case s.promise != promise{}:
+			s.forgot("finds its disk empty")
+		case len(s.config) == 1:
+			l.begin(quorum.Beginning{})
+		default:
+			l.discover()
+		}
+	})
+}
+
+// begin starts the server's life once it is known how.
+func (l *life) begin(b quorum.Beginning) {
+	s, w := l.s, l.w
+	l.open(b)
+	if s.life != l || l.loop == nil {
 		return
 	}
 	for _, other := range w.servers {
 		if other != s {
 			link := w.links[s.index][other.index]
 			link.up, link.backoff = false, backoffMin
-			link.dial()
 		}
 	}
+	s.begun = true
+	l.SetPeers(s.config)
 	l.turnSoon()
 	l.tick()
 	l.expire(s.monotonic() / millisecond)
 	l.reap()
+	l.lookAtSpace(false)
 }
 
-// open recovers the disk and begins the loop.
-func (l *life) open() {
+// open recovers the disk and makes the loop.
+func (l *life) open(b quorum.Beginning) {
 	s, plan := l.s, &l.w.plan
 	dir, err := storage.Open(l.w.storageOptions(s.disk.fs, l.w.diskDice))
 	if err != nil {
@@ -131,24 +177,20 @@ func (l *life) open() {
 		s.forgot(why)
 		return
 	}
-	registry, err := auth.New(auth.Options{})
+	registry, err := auth.New(auth.Options{SuperDigest: superDigest()})
 	if err != nil {
 		panic(err)
 	}
-	var members []quorum.Member
-	for _, m := range l.w.servers {
-		members = append(members, quorum.Member{ID: m.id})
-	}
 	settings := tree.DefaultSettings()
-	settings.ExtendedTypes = plan.TTL
+	settings.ExtendedTypes, settings.ReconfigEnabled = plan.TTL, true
 	tick := time.Duration(plan.Tick)
 	rep, applied, err := server.NewReplica(server.ReplicaOptions{
 		Options: server.Options{
-			ID: s.id, Members: members, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
-			MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount,
+			ID: s.id, Members: s.config, Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
+			MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
 		},
 		Dir: dir, Cluster: clusterID, Auth: registry,
-		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe,
+		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,
 	})
 	if err != nil {
 		l.refused(err)
@@ -156,14 +198,15 @@ func (l *life) open() {
 	}
 	l.rep = rep
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
-		ID: s.id, Dir: dir, State: &watched{Replica: rep, l: l}, Shell: l, Applied: applied, Members: members,
-		ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: slog.New(slog.DiscardHandler),
+		ID: s.id, Dir: dir, State: &watched{Replica: rep, l: l}, Shell: l, Applied: applied, Members: s.config,
+		JoinedAfter: b.JoinedAfter, OnJoined: l.joined, ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
 	if err != nil {
 		l.refused(err)
 		return
 	}
 	s.log = dir.Log()
+	l.voters, l.outgoing = l.loop.Voters()
 }
 
 // storageOptions are those of every data directory.
@@ -171,7 +214,7 @@ func (w *World) storageOptions(fs *storage.MemFS, salts *rand.Rand) storage.Opti
 	return storage.Options{
 		FS: fs, Dir: dataDir, ClusterID: clusterID, SegmentSize: w.plan.SegmentSize, CacheSize: w.plan.CacheSize,
 		Rand: &diceReader{salts}, Go: func(f func()) { f() },
-		Space: storage.SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: -1, ReserveBytes: reserveBytes},
+		Space: storage.SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: max(w.plan.Refuse, 1), ReserveBytes: reserveBytes},
 	}
 }
 
@@ -181,6 +224,7 @@ func (l *life) refused(err error) {
 	s.end(false)
 	switch {
 	case s.disk.damaged():
+		s.w.logger(s.id).Info("refuses to start", "err", err)
 		s.out = "refused: " + err.Error()
 		s.w.stats.Refused++
 	case s.disk.failing(err):
@@ -207,6 +251,7 @@ func (s *host) end(silent bool) {
 	if l == nil {
 		return
 	}
+	s.w.logger(s.id).Info("ends", "powerCut", silent)
 	s.life, l.ended = nil, true
 	if l.dir != nil {
 		s.log = l.dir.Log()
@@ -279,6 +324,7 @@ func (l *life) turn() {
 		}
 		l.loop.Turn()
 	})
+	l.answer()
 	l.busy, l.elapsed = l.w.now+l.elapsed, 0
 	if !alive {
 		return
@@ -328,11 +374,60 @@ func (l *life) expire(last int64) {
 				return
 			}
 			now := l.s.monotonic() / millisecond
+			l.w.ledger.lags(l)
 			l.protect(func() {
 				l.rep.Expire(now, last)
-				l.rep.CheckQuorum(now, patienceTicks*l.w.plan.Tick/millisecond)
+				l.rep.CheckQuorum(now, l.patience()/millisecond)
+				l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
 			})
 			l.expire(now)
+		})
+	})
+}
+
+// patience is how long clients keep their connection to a server without a
+// leader.
+func (l *life) patience() int64 {
+	p := &l.w.plan
+	if p.ReadOnly {
+		return min(patienceTicks*p.Tick, max(readOnlyPatience, p.Tick))
+	}
+	return patienceTicks * p.Tick
+}
+
+// readOnlyPatience is the server's.
+const readOnlyPatience = 2 * second
+
+// spaceInterval is how often the free space is looked at.
+const spaceInterval = second
+
+// lookAtSpace does what the server does about a disk that fills up. led says that
+// it led on a full disk when it last looked.
+func (l *life) lookAtSpace(led bool) {
+	l.protect(func() {
+		state, err := l.dir.SpaceState()
+		if err == nil {
+			l.full = state.Level == storage.SpaceRefuse
+			l.rep.Room(!l.full)
+		} else if err := l.dir.Log().Err(); err == nil && !l.s.disk.failing(err) {
+			l.w.trace(0x11)
+		}
+		if leads := l.full && l.loop.IsLeader(); leads && !led {
+			l.loop.HandOver()
+			l.turnSoon()
+			led = true
+		} else {
+			led = leads
+		}
+	})
+	if l.ended {
+		return
+	}
+	l.w.after(l.s.local(spaceInterval), func() {
+		l.s.awake(func() {
+			if !l.ended {
+				l.lookAtSpace(led)
+			}
 		})
 	})
 }
@@ -379,6 +474,7 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	peer := other.life
 	w.stats.SnapshotsSent++
 	file, err := l.readSnapshot(index)
+	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
 		if err == nil && (l.ended || peer == nil || other.life != peer || w.cut(s.index, other.index) || other.paused()) {
@@ -481,6 +577,3 @@ func (d *diceReader) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// SetPeers implements quorum.Shell: the members stay who they are.
-func (l *life) SetPeers([]quorum.Member) {}

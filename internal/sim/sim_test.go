@@ -26,7 +26,10 @@ var (
 	flagWorkers = flag.Int("sim.workers", 2, "processes")
 	flagWorker  = flag.Int("sim.worker", -1, "number of this process among the workers")
 	flagShrink  = flag.Duration("sim.shrink", 20*time.Second, "how long to look for a smaller plan that fails")
+	flagKeep    = flag.Bool("sim.keep", os.Getenv("CI") == "", "add what fails to "+corpus)
+	flagLog     = flag.Bool("sim.log", false, "run the first seed alone, in this process, with the servers' logs")
 	flagPlan    = flag.String("sim.plan", "", "a file with a plan to run again")
+	flagProfile = flag.String("sim.profile", "", "the profile of all seeds; else each chooses its own")
 	flagVerbose = flag.Bool("sim.v", false, "a line for each seed")
 )
 
@@ -55,7 +58,7 @@ type report struct {
 
 // TestSeeds runs seeds in processes of their own, as Run wants.
 func TestSeeds(t *testing.T) {
-	if *flagWorker >= 0 || *flagPlan != "" {
+	if *flagWorker >= 0 || *flagPlan != "" || *flagLog {
 		t.Skip("this process is a worker")
 	}
 	if testing.Short() {
@@ -82,6 +85,9 @@ func TestSeeds(t *testing.T) {
 		if len(r.Failure) > 0 {
 			s.failed++
 			t.Errorf("%s", explain(&r))
+			if *flagKeep {
+				keep(t, &r)
+			}
 		}
 		if time.Since(progress) > 10*time.Second {
 			progress = time.Now()
@@ -105,7 +111,7 @@ func TestSeeds(t *testing.T) {
 func work(n int, reports chan<- report) error {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.workers=", *flagWorkers),
 		fmt.Sprint("-sim.from=", *flagFrom), fmt.Sprint("-sim.seeds=", *flagSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds),
-		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink))
+		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink), fmt.Sprint("-sim.profile=", *flagProfile))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -146,7 +152,7 @@ func TestWorker(t *testing.T) {
 	end := time.Now().Add(*flagBudget)
 	plans := corpusPlans(t)
 	for i := range *flagSeeds {
-		plans = append(plans, NewPlan(*flagFrom+uint64(i), *flagSeconds))
+		plans = append(plans, NewPlanOf(*flagProfile, *flagFrom+uint64(i), *flagSeconds))
 	}
 	for i, p := range plans {
 		if i%*flagWorkers != *flagWorker {
@@ -198,20 +204,27 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestPlan runs the plan in the file given by -sim.plan.
+// TestPlan runs the plan in the file given by -sim.plan, or of the first seed.
 func TestPlan(t *testing.T) {
-	if *flagPlan == "" {
-		t.Skip("give -sim.plan")
+	p := NewPlanOf(*flagProfile, *flagFrom, *flagSeconds)
+	switch {
+	case *flagPlan != "":
+		b, err := os.ReadFile(*flagPlan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = Plan{}
+		if err := json.Unmarshal(b, &p); err != nil {
+			t.Fatal(err)
+		}
+	case !*flagLog:
+		t.Skip("give -sim.plan or -sim.log")
 	}
-	b, err := os.ReadFile(*flagPlan)
-	if err != nil {
-		t.Fatal(err)
+	var log io.Writer
+	if *flagLog {
+		log = os.Stdout
 	}
-	var p Plan
-	if err := json.Unmarshal(b, &p); err != nil {
-		t.Fatal(err)
-	}
-	r := Run(p)
+	r := RunLogged(p, log)
 	for _, f := range p.Faults {
 		t.Logf("%9.3f s %+v", float64(f.At)/1e9, f)
 	}
@@ -221,8 +234,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// corpusPlans returns the plans that once found something: a line each, either
-// "seed seconds" or a whole plan.
+// corpusPlans returns the plans that once found something, a line each.
 func corpusPlans(t *testing.T) []Plan {
 	b, err := os.ReadFile(corpus)
 	if err != nil {
@@ -235,15 +247,7 @@ func corpusPlans(t *testing.T) []Plan {
 			continue
 		}
 		var p Plan
-		if strings.HasPrefix(line, "{") {
-			err = json.Unmarshal([]byte(line), &p)
-		} else {
-			var seed uint64
-			var seconds int
-			_, err = fmt.Sscan(line, &seed, &seconds)
-			p = NewPlan(seed, seconds)
-		}
-		if err != nil {
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
 			t.Fatalf("%s: %q: %v", corpus, line, err)
 		}
 		plans = append(plans, p)
@@ -251,10 +255,35 @@ func corpusPlans(t *testing.T) []Plan {
 	return plans
 }
 
+// keep adds a plan that fails to the corpus.
+func keep(t *testing.T, r *report) {
+	p := r.Smallest
+	if p == nil {
+		whole := NewPlanOf(*flagProfile, r.Seed, *flagSeconds)
+		p = &whole
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(old, b) {
+		return // it came from there
+	}
+	why, _, _ := strings.Cut(r.Failure[0], "\n")
+	if err := os.WriteFile(corpus, fmt.Appendf(old, "%s  # %s\n", b, strings.ReplaceAll(why, "#", "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("kept in %s, which every run begins with", corpus)
+}
+
 // explain says what failed and how to see it again.
 func explain(r *report) string {
 	var b strings.Builder
-	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
 	fmt.Fprintf(&b, "seed %d of %d seconds, commit %s", r.Seed, *flagSeconds, bytes.TrimSpace(commit))
 	fmt.Fprintf(&b, "  again: go test ./internal/sim -sim.from %d -sim.seeds 1 -sim.seconds %d\n", r.Seed, *flagSeconds)
 	for _, f := range r.Failure {
@@ -301,6 +330,8 @@ func (s *sum) add(r *report) {
 		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
+		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
+		{&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
 	} {
 		*f.to += *f.from
 	}
@@ -346,6 +377,8 @@ func (s *sum) enough(t *testing.T) {
 	marks := map[string]int{
 		"expired sessions": st.Expired, "elections": st.Elections - s.seeds, "snapshots written": st.SnapshotsWritten,
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
+		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
+		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
 		"replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}
 	names := make([]string, 0, len(marks))

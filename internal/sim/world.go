@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/quorum"
 )
 
 const (
@@ -37,11 +40,19 @@ type World struct {
 	links   [][]*link // from, to
 	cuts    [][]int   // from, to; how many faults cut it. Row and column 0 stand for the clients' network
 	loss    []int     // percent; each fault adds one
+	double  []int     // percent of raft's messages that arrive twice; each fault adds one
 	history check.History
 	conns   int32
 	ledger  ledger
 	stats   Stats
 	healed  bool
+	log     io.Writer // nil for none
+
+	operator *client
+	wanted   []quorum.Member // the membership decided on last; nil before there is one
+	voters   []uint64        // raft's, as of the entry votersAt
+	leaving  []uint64        // voters before, while raft changes them
+	votersAt uint64
 	// lastFault is when the last fault so far is over, its aftermath included.
 	lastFault int64
 }
@@ -134,6 +145,19 @@ func (w *World) fail(format string, args ...any) {
 
 // failuresMax bounds what one World reports.
 const failuresMax = 8
+
+// logger returns what a server logs to, with the World's time.
+func (w *World) logger(id uint64) *slog.Logger {
+	if w.log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Float64("at", float64(w.now)/1e9)
+		}
+		return a
+	}})).With("on", id)
+}
 
 // record appends to the history that is checked at the end.
 func (w *World) record(e check.Event) {

@@ -10,7 +10,7 @@ func known(op jute.Op) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
 		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer,
-		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpSettings, OpMembers:
+		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpEnter, OpSettings, OpMembers:
 		return true
 	}
 	return false
@@ -56,6 +56,9 @@ func (t *Tree) apply(q *Request, r *Result) error {
 		return nil
 	case OpExpire:
 		t.expire(q, r)
+		return nil
+	case OpEnter:
+		t.enter(q, r)
 		return nil
 	}
 	if q.Session != 0 {
@@ -117,6 +120,9 @@ func (t *Tree) write(q *Request, r *Result) {
 			c.ttl = d.Long()
 		}
 		if r.Err = malformed(&d); r.Err == jute.OK {
+			if c.kind() == ephemeral {
+				t.upgrade(q.Session)
+			}
 			r.Path, r.Stat, r.Err = t.create(&c, q, r)
 		}
 	case jute.OpDelete:

@@ -6,6 +6,7 @@ package tree
 //	znode     statHash(path, every field of the Stat, kind, owner, ACL) + dataHash(path, data)
 //	session   hash(id, timeout, password) mixed with owner and sequence
 //	settings  hash(their record)
+//	entrance  hash(id, next), nothing if it was never used
 //
 // Digest mixes in where the tree stands.
 const (
@@ -13,6 +14,8 @@ const (
 	dataSeed     = 0xda7a
 	sessionSeed  = 0x5e55
 	settingsSeed = 0x5e77
+	entranceSeed = 0xe27
+	scopeSeed    = 1 << 32
 )
 
 // statHash is the part of a znode's digest that changes with its children and ACL.
@@ -39,7 +42,14 @@ func (t *Tree) settingsDigest() uint64 {
 
 // sessionBase is the part of a session's digest that requests don't change.
 func (t *Tree) sessionBase(s *session) uint64 {
-	return t.key.bytes(t.key.words(sessionSeed, uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
+	return t.key.bytes(t.key.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
+}
+
+func (t *Tree) entranceDigest(e *entrance) uint64 {
+	if e.id == 0 {
+		return 0
+	}
+	return t.key.words(entranceSeed, uint64(e.id), uint64(e.next))
 }
 
 func (t *Tree) sessionDigest(s *session) uint64 {
@@ -62,6 +72,9 @@ func (t *Tree) RecomputeDigest() uint64 {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))
 		}
+	}
+	for i := range t.sessions.entrances {
+		sum += t.entranceDigest(&t.sessions.entrances[i])
 	}
 	for slot := range t.sessions.slots.all {
 		if s := t.sessions.slots.at(slot); s.id != 0 {

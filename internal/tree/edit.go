@@ -20,7 +20,7 @@ func (t *Tree) edit(slot uint32) *node {
 // editSession is edit for sessions.
 func (t *Tree) editSession(slot uint32) *session {
 	for _, img := range t.images {
-		img.sessions.save(slot, t.encodeSession)
+		img.sessions.save(slot, img.encodeSession)
 	}
 	s := t.sessions.slots.at(slot)
 	if t.undo.open {

@@ -14,6 +14,7 @@ const (
 	OpExpire   jute.Op = -21 // body: long term of the leader that asks
 	OpSettings jute.Op = -22 // body: Settings
 	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
+	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
 )
 
 // A Request is one record of a batch.
@@ -54,6 +55,16 @@ func AppendRecord(b []byte, q *Request) []byte {
 	return jute.EndFrame(append(b, q.Body...), start)
 }
 
+// RecordSize returns the size of what AppendRecord appends, in bytes.
+func RecordSize(q *Request) int {
+	const fixed = 4 + 4 + 3*8 + 4 + 4
+	n := fixed + len(q.Body)
+	for i := range q.Identities {
+		n += 8 + len(q.Identities[i].Scheme) + len(q.Identities[i].ID)
+	}
+	return n
+}
+
 // AppendDeleteContainer appends the body of a deleteContainer request. A
 // container that never had a child is only deleted if it is older than
 // neverUsed milliseconds; 0 is forever.
@@ -75,6 +86,11 @@ func NewRecords(batch []byte) Records {
 	var r Records
 	r.begin(batch, new(identityCache))
 	return r
+}
+
+// RecordsOf iterates over records that are in no batch.
+func RecordsOf(records []byte) Records {
+	return Records{rest: records, total: len(records), cache: new(identityCache)}
 }
 
 func (r *Records) begin(batch []byte, cache *identityCache) {

@@ -111,10 +111,14 @@ func hugeSlots(c []byte) bool {
 // digestOf computes the digest that the chunks should end with.
 func digestOf(chunks [][]byte) (digest uint64, ok bool) {
 	t := newTree(Options{})
+	var version byte
 	stage := []func(b []byte) error{nil,
-		func(b []byte) error { return t.restoreHeader(jute.NewDecoder(b)) },
+		func(b []byte) (err error) {
+			version, err = t.restoreHeader(jute.NewDecoder(b))
+			return err
+		},
 		func(b []byte) error { return t.restoreACLs(jute.NewDecoder(b)) },
-		func(b []byte) error { return t.restoreSessions(jute.NewDecoder(b)) },
+		func(b []byte) error { return t.restoreSessions(jute.NewDecoder(b), version) },
 		t.restoreNodes,
 	}
 	last := len(chunks) - 1

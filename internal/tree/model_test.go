@@ -17,6 +17,7 @@ import (
 type model struct {
 	nodes    map[string]*modelNode // "/" is the root
 	sessions map[int64]*modelSession
+	entrance [2]int64 // id and next sequence; all ids of the walker are one server's
 	settings Settings
 	zxid     int64
 	term     uint64
@@ -36,6 +37,7 @@ type modelSession struct {
 	cnx, next  int64
 	timeout    int32
 	passwd     string
+	scope      Scope
 	ephemerals []string
 }
 
@@ -163,6 +165,10 @@ func (m *model) create(o *modelOp, session int64, ids []jute.ID, r *modelResult)
 	}
 	if isTTL && (givenTTL <= 0 || givenTTL > 1<<40-1) || !isTTL && (givenTTL >= 0 || o.op == jute.OpCreateTTL) {
 		return "", none, jute.ErrBadArguments
+	}
+	plain := o.op == jute.OpCreate || o.op == jute.OpCreate2
+	if s := m.sessions[session]; plain && (f == 1 || f == 3) && s.scope != Global {
+		return "", none, jute.ErrEphemeralOnLocalSession
 	}
 	if !strings.Contains(o.path, "/") || strings.Contains(o.path, "\x00") {
 		return "", none, jute.ErrBadArguments
@@ -389,6 +395,9 @@ func (m *model) multi(o *modelOp, session int64, ids []jute.ID, r *modelResult) 
 			}
 		}
 	}
+	for i := range o.sub {
+		m.upgrade(&o.sub[i], session)
+	}
 	before := m.clone()
 	for i := range o.sub {
 		s := &o.sub[i]
@@ -423,6 +432,14 @@ func (m *model) multi(o *modelOp, session int64, ids []jute.ID, r *modelResult) 
 	}
 }
 
+// upgrade makes a local session that asks for an ephemeral global, if it may be.
+func (m *model) upgrade(o *modelOp, session int64) {
+	plain := o.op == jute.OpCreate || o.op == jute.OpCreate2
+	if s := m.sessions[session]; plain && (o.flags == 1 || o.flags == 3) && s.scope == LocalUpgrading {
+		s.scope = Global
+	}
+}
+
 func (m *model) end(id int64, r *modelResult) {
 	for len(m.sessions[id].ephemerals) > 0 {
 		m.remove(m.sessions[id].ephemerals[0], r)
@@ -449,6 +466,7 @@ func (m *model) apply(o *modelOp, q *Request) (r modelResult) {
 	r.zxid = m.zxid
 	switch o.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		m.upgrade(o, q.Session)
 		r.path, r.stat, r.err = m.create(o, q.Session, q.Identities, &r)
 	case jute.OpDelete:
 		r.err = m.delete(o, q.Identities, &r)
@@ -509,14 +527,24 @@ func (m *model) differ(t *Tree) string {
 	if t.ApproximateDataSize() != size || t.EphemeralsCount() != ephemerals || t.SessionCount() != len(m.sessions) {
 		return fmt.Sprintf("%d bytes, %d ephemerals, %d sessions instead of %d, %d, %d", t.ApproximateDataSize(), t.EphemeralsCount(), t.SessionCount(), size, ephemerals, len(m.sessions))
 	}
+	if id, next := t.Entrance(1); id != m.entrance[0] || next != m.entrance[1] {
+		return fmt.Sprintf("the entrance is %d at %d instead of %v", id, next, m.entrance)
+	}
+	locals := 0
 	for id, s := range m.sessions {
+		if s.scope != Global {
+			locals++
+		}
 		got, ok := t.Session(id)
-		if want := (Session{id, s.cnx, s.next, s.timeout, [16]byte([]byte(s.passwd))}); !ok || got != want {
+		if want := (Session{id, s.cnx, s.next, s.timeout, [16]byte([]byte(s.passwd)), s.scope}); !ok || got != want {
 			return fmt.Sprintf("session is %v instead of %v", got, want)
 		}
 		if paths := t.EphemeralPaths(id); !slices.Equal(paths, s.ephemerals) {
 			return fmt.Sprintf("session %d has %q instead of %q", id, paths, s.ephemerals)
 		}
+	}
+	if n, g := t.LocalSessions(1), t.GlobalSessions(); n != locals || g != len(m.sessions)-locals {
+		return fmt.Sprintf("%d local sessions and %d global ones instead of %d and %d", n, g, locals, len(m.sessions)-locals)
 	}
 	return ""
 }

@@ -10,6 +10,9 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		r.Err = jute.ErrMarshallingError
 		return
 	}
+	if asksEphemeral(ops) {
+		t.upgrade(q.Session) // stays if the multi fails
+	}
 	t.begin()
 	for i := range ops {
 		result, code := t.multiOp(&ops[i], q, r)

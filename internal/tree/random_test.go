@@ -231,8 +231,10 @@ func (w *walker) request(next map[int64]int64) (*Request, func() modelResult) {
 	s := m.sessions[id]
 	q := &Request{Session: id, Xid: int32(w.rnd.Uint32()), Identities: identities[w.rnd.IntN(len(identities))]}
 	switch {
-	case s == nil || w.one(60):
+	case s == nil && w.one(2), w.one(60):
 		return w.newSession(q)
+	case s == nil || w.one(60):
+		return w.enter(q)
 	case w.one(40):
 		return w.attach(q)
 	case w.one(60):
@@ -291,6 +293,43 @@ func (w *walker) newSession(q *Request) (*Request, func() modelResult) {
 			return modelResult{zxid: m.zxid, err: jute.ErrSystemError}
 		}
 		m.sessions[q.Session] = &modelSession{cnx: q.Cnx, next: 1, timeout: timeout, passwd: string(w.passwd(q.Session))}
+		return modelResult{zxid: m.zxid}
+	}
+}
+
+// enter lets a local session in, sometimes late, early or by an old entrance.
+func (w *walker) enter(q *Request) (*Request, func() modelResult) {
+	m, timeout, scope := w.model, int32(w.rnd.IntN(1000)), Scope(1+w.rnd.IntN(2))
+	at := m.entrance
+	if w.one(10) || at[0] == 0 {
+		at = [2]int64{at[0] + int64(w.rnd.IntN(4)) - 1, 1}
+	}
+	if w.one(8) {
+		at[1] += int64(w.rnd.IntN(3)) - 1
+	}
+	q.Op, q.Cnx, q.Seq = OpEnter, int64(1+w.rnd.IntN(20)), at[1]
+	q.Body = AppendEnter(nil, at[0], scope, w.passwd(q.Session), timeout)
+	return q, func() modelResult {
+		newer := m.entrance[0] == 0 || at[0] > m.entrance[0]
+		next := m.entrance[1]
+		if newer {
+			next = 1
+		}
+		switch {
+		case at[0] <= 0: // of another server, or none
+			return modelResult{zxid: m.zxid, err: jute.ErrMarshallingError}
+		case !newer && at[0] != m.entrance[0]:
+			return modelResult{zxid: m.zxid, outcome: Ignored}
+		case at[1] < next:
+			return modelResult{zxid: m.zxid, outcome: Duplicate}
+		case at[1] > next:
+			return modelResult{zxid: m.zxid, outcome: Gap}
+		}
+		m.entrance = [2]int64{at[0], next + 1}
+		if m.sessions[q.Session] != nil {
+			return modelResult{zxid: m.zxid, err: jute.ErrSystemError}
+		}
+		m.sessions[q.Session] = &modelSession{cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: string(w.passwd(q.Session))}
 		return modelResult{zxid: m.zxid}
 	}
 }

@@ -24,7 +24,7 @@ func corrupt(format string, args ...any) error {
 // which take about 100 KiB each: checksums are for its caller.
 func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 	t := newTree(o)
-	stage := byte(chunkHeader)
+	stage, version := byte(chunkHeader), byte(0)
 	for {
 		chunk, err := next()
 		if err != nil {
@@ -38,11 +38,11 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 		d.Reset(chunk[1:])
 		switch chunk[0] {
 		case chunkHeader:
-			err = t.restoreHeader(&d)
+			version, err = t.restoreHeader(&d)
 		case chunkACLs:
 			err = t.restoreACLs(&d)
 		case chunkSessions:
-			err = t.restoreSessions(&d)
+			err = t.restoreSessions(&d, version)
 		case chunkNodes:
 			err = t.restoreNodes(chunk[1:])
 		case chunkEnd:
@@ -60,9 +60,10 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 	}
 }
 
-func (t *Tree) restoreHeader(d *jute.Decoder) error {
-	if v := d.Byte(); d.Err() == nil && v != snapshotVersion {
-		return fmt.Errorf("restore snapshot: version %d, this version reads %d: upgrade this server", v, snapshotVersion)
+func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
+	version = d.Byte()
+	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
+		return version, fmt.Errorf("restore snapshot: version %d, this version reads %d to %d: upgrade this server", version, snapshotVersionMin, snapshotVersion)
 	}
 	for i := range t.key {
 		t.key[i] = uint64(d.Long())
@@ -71,11 +72,14 @@ func (t *Tree) restoreHeader(d *jute.Decoder) error {
 	t.position = position{uint64(d.Long()), uint64(d.Long()), d.Long(), d.Long()}
 	var s Settings
 	if err := s.Decode(d); err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
+		return version, fmt.Errorf("restore snapshot: %w", err)
 	}
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
-	return nil
+	if version > snapshotVersionMin {
+		err = t.restoreEntrances(d)
+	}
+	return version, err
 }
 
 func (t *Tree) restoreACLs(d *jute.Decoder) error {
@@ -103,13 +107,19 @@ func (t *Tree) restoreACLs(d *jute.Decoder) error {
 	return nil
 }
 
-func (t *Tree) restoreSessions(d *jute.Decoder) error {
+func (t *Tree) restoreSessions(d *jute.Decoder, version byte) error {
 	slots := &t.sessions.slots
 	for range max(d.Count(sessionSize), 0) {
 		slot := uint32(d.Int())
 		s := session{id: d.Long(), cnx: d.Long(), next: d.Long(), timeout: d.Int()}
 		for i := range s.passwd {
 			s.passwd[i] = d.Byte()
+		}
+		if version > snapshotVersionMin {
+			s.scope = Scope(d.Byte())
+		}
+		if s.scope >= scopes || s.scope != Global && t.entranceOf(s.id).id == 0 {
+			return corrupt("session %#x has the scope %d", s.id, s.scope)
 		}
 		if _, twice := t.sessions.index[s.id]; twice || slot <= slots.used || s.id == 0 {
 			return corrupt("session %#x at slot %d is invalid, or there twice", s.id, slot)
@@ -119,6 +129,9 @@ func (t *Tree) restoreSessions(d *jute.Decoder) error {
 		slots.live++
 		s.base = t.sessionBase(&s)
 		*slots.at(slot) = s
+		if s.scope != Global {
+			t.entranceOf(s.id).inside++
+		}
 		t.sessions.index[s.id] = slot
 		t.totals.digest += t.sessionDigest(&s)
 	}

@@ -3,7 +3,7 @@ package tree
 import "github.com/zooid-project/zooid/jute"
 
 // An Outcome says what apply did with a request. Only Applied takes a zxid (but
-// OpAttach and OpSettings don't).
+// OpAttach, OpEnter and OpSettings don't).
 type Outcome uint8
 
 // The outcomes.
@@ -46,7 +46,7 @@ type Result struct {
 	Stat    jute.Stat // create, setData, setACL, reconfig
 	Data    []byte    // reconfig: the new configuration
 	Multi   []jute.MultiResult
-	Timeout int32   // createSession, attach: session timeout, ms
+	Timeout int32   // createSession, attach, enter: session timeout, ms
 	Closed  bool    // closeSession, expire: the session Session has ended
 	Events  []Event // in the order in which they happened
 }

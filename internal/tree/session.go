@@ -19,11 +19,13 @@ type session struct {
 	base        uint64
 	timeout     int32 // milliseconds
 	passwd      [jute.PasswdSize]byte
+	scope       Scope
 }
 
 type sessionTable struct {
-	slots slab[session]
-	index map[int64]uint32
+	slots     slab[session]
+	index     map[int64]uint32
+	entrances [256]entrance // by the high byte of ids
 }
 
 func (s *sessionTable) init(alloc func(int) []byte) {
@@ -38,6 +40,7 @@ type Session struct {
 	Next    int64 // sequence that its next request must have
 	Timeout int32 // milliseconds
 	Passwd  [jute.PasswdSize]byte
+	Scope   Scope
 }
 
 // Session returns the session with an id.
@@ -49,7 +52,7 @@ func (t *Tree) Session(id int64) (Session, bool) {
 	return t.sessions.slots.at(slot).public(), true
 }
 
-func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd} }
+func (s *session) public() Session { return Session{s.id, s.cnx, s.next, s.timeout, s.passwd, s.scope} }
 
 // Sessions calls visit for each session in the order of ids, until it returns false.
 func (t *Tree) Sessions(visit func(Session) bool) {
@@ -129,16 +132,24 @@ func (t *Tree) createSession(q *Request, r *Result) {
 		r.Err = jute.ErrSystemError
 		return
 	}
+	t.beginSession(session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, passwd: [jute.PasswdSize]byte(passwd)})
+	r.Timeout = timeout
+}
+
+// beginSession puts a session in the table.
+func (t *Tree) beginSession(begun session) {
 	slot := t.sessions.slots.get()
 	for _, img := range t.images {
 		img.sessions.absent(slot)
 	}
 	s := t.sessions.slots.at(slot)
-	*s = session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, passwd: [jute.PasswdSize]byte(passwd)}
+	*s = begun
 	s.base = t.sessionBase(s)
 	t.sessions.index[s.id] = slot
+	if s.scope != Global {
+		t.entranceOf(s.id).inside++
+	}
 	t.totals.digest += t.sessionDigest(s)
-	r.Timeout = timeout
 }
 
 // attach moves a session to the connection of the request.
@@ -197,6 +208,9 @@ func (t *Tree) closeSession(id int64, r *Result) {
 	}
 	s := t.editSession(slot)
 	t.totals.digest -= t.sessionDigest(s)
+	if s.scope != Global {
+		t.entranceOf(id).inside--
+	}
 	delete(t.sessions.index, id)
 	t.sessions.slots.put(slot)
 }

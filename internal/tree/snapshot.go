@@ -9,7 +9,8 @@ import (
 
 // A snapshot is a stream of chunks, each of one kind and readable by itself:
 //
-//	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings
+//	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings |
+//	          since version 2 the entrances, see appendEntrances
 //	ACLs      byte 2 | int count | int first place | count * vector<ACL>, null for a free place
 //	sessions  byte 3 | int count | count * session, see encodeSession
 //	znodes    byte 4 | int count | count * znode, see encodeNode
@@ -29,7 +30,10 @@ const (
 	chunkNodes    = 4
 	chunkEnd      = 5
 
-	snapshotVersion = 1
+	// A snapshot has version 1 until a local session enters, so that a server that
+	// knows of none reads it.
+	snapshotVersion    = 2
+	snapshotVersionMin = 1
 )
 
 // chunkSize is where a chunk ends: large enough for compression, small enough
@@ -72,6 +76,7 @@ func (a *aside) absent(slot uint32) {
 // An Image is a snapshot being written.
 type Image struct {
 	tree     *Tree
+	version  byte
 	stage    int // kind of the next chunk; beyond chunkEnd it is done
 	size     int // where a chunk ends: chunkSize, less in tests
 	nodes    aside
@@ -87,12 +92,12 @@ type Image struct {
 // BeginSnapshot starts a snapshot of this instant. It takes microseconds and
 // needs the tree to itself. Close must be called; several may be open.
 func (t *Tree) BeginSnapshot() *Image {
-	img := &Image{tree: t, stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries))}
+	img := &Image{tree: t, version: t.snapshotVersion(), stage: chunkHeader, size: chunkSize, acls: make([]string, len(t.acls.entries))}
 	img.nodes, img.sessions = newAside(t.nodes.used), newAside(t.sessions.slots.used)
 	for i := range t.acls.entries {
 		img.acls[i] = t.acls.entries[i].encoded
 	}
-	img.header = t.appendHeader([]byte{chunkHeader})
+	img.header = img.appendHeader([]byte{chunkHeader})
 	img.end = jute.AppendInt([]byte{chunkEnd}, int32(t.totals.nodes))
 	img.end = jute.AppendInt(img.end, int32(t.SessionCount()))
 	img.end = binary.BigEndian.AppendUint64(img.end, t.Digest())
@@ -127,7 +132,7 @@ func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 		return dst, true
 	case chunkSessions:
 		t := img.tree
-		dst, more := img.sessions.next(dst, img.size, chunkSessions, t.encodeSession, t.sessions.slots.from)
+		dst, more := img.sessions.next(dst, img.size, chunkSessions, img.encodeSession, t.sessions.slots.from)
 		if !more {
 			img.stage++
 		}
@@ -189,8 +194,19 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 	return dst, img.aclCursor < len(img.acls)
 }
 
-func (t *Tree) appendHeader(b []byte) []byte {
-	b = append(b, snapshotVersion)
+// snapshotVersion returns the lowest version that can tell the state.
+func (t *Tree) snapshotVersion() byte {
+	for i := range t.sessions.entrances {
+		if t.sessions.entrances[i].id != 0 {
+			return snapshotVersion
+		}
+	}
+	return snapshotVersionMin
+}
+
+func (img *Image) appendHeader(b []byte) []byte {
+	t := img.tree
+	b = append(b, img.version)
 	for _, k := range t.key {
 		b = binary.BigEndian.AppendUint64(b, k)
 	}
@@ -198,23 +214,32 @@ func (t *Tree) appendHeader(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, p.term)
 	b = binary.BigEndian.AppendUint64(b, p.index)
 	b = jute.AppendLong(jute.AppendLong(b, p.zxid), p.time)
-	return t.settings.Append(b)
+	b = t.settings.Append(b)
+	if img.version > snapshotVersionMin {
+		b = t.appendEntrances(b)
+	}
+	return b
 }
 
 // encodeSession appends the session in a slot, nothing if it is free:
 //
-//	int slot | long id | long cnx | long next | int timeout | 16 bytes password
-func (t *Tree) encodeSession(b []byte, slot uint32) []byte {
-	s := t.sessions.slots.peek(slot)
+//	int slot | long id | long cnx | long next | int timeout | 16 bytes password | since version 2 byte scope
+func (img *Image) encodeSession(b []byte, slot uint32) []byte {
+	s := img.tree.sessions.slots.peek(slot)
 	if s == nil || s.id == 0 {
 		return b
 	}
 	b = binary.BigEndian.AppendUint32(b, slot)
 	b = jute.AppendLong(jute.AppendLong(jute.AppendLong(b, s.id), s.cnx), s.next)
 	b = jute.AppendInt(b, s.timeout)
-	return append(b, s.passwd[:]...)
+	b = append(b, s.passwd[:]...)
+	if img.version > snapshotVersionMin {
+		b = append(b, byte(s.scope))
+	}
+	return b
 }
 
+// sessionSize is the size of an encoded session, without its scope.
 const sessionSize = 4 + 3*8 + 4 + jute.PasswdSize
 
 // nodeFixedSize is the size of an encoded znode without name and data.

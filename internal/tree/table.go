@@ -15,6 +15,9 @@ const (
 	segmentSlots = 1 << segmentBits
 	segmentFull  = segmentSlots / 10 * 8 // linear probing gets slow beyond
 	depthMax     = 32 - segmentBits
+
+	segmentBytes   = segmentSlots * 8
+	segmentsPerAsk = 32 // at most, asked of the allocator at a time
 )
 
 // An entry is 0 if it is free.
@@ -35,6 +38,7 @@ type segment struct {
 
 type table struct {
 	alloc     func(n int) []byte
+	room      []byte   // for further segments
 	directory []uint32 // index of the segment for each value of the top depth bits
 	depth     uint
 	segments  []segment
@@ -48,7 +52,11 @@ func newTable(alloc func(n int) []byte) table {
 }
 
 func (t *table) newEntries() *[segmentSlots]entry {
-	b := t.alloc(segmentSlots * 8)
+	if len(t.room) == 0 {
+		t.room = t.alloc(segmentBytes * max(1, min(len(t.segments), segmentsPerAsk)))
+	}
+	b := t.room[:segmentBytes]
+	t.room = t.room[segmentBytes:]
 	return (*[segmentSlots]entry)(unsafe.Pointer(&b[0]))
 }
 

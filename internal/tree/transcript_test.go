@@ -20,6 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happened into the transcri
 //	create /a data=x acl=world:anyone:31 flags=1 ttl=5 v=-1      and create2, setData...
 //	multi { create /a ; delete /b v=3 }
 //	session, attach, expire, settings, reap, term, time, config, snapshot
+//	enter s=1 cnx=10 by=7 seq=1 scope=1                            by: the entrance
 //	zxid to=N, created /a to=N                                    as if after a long life
 //	get, exists, getACL, ls, ls2, count, ephemerals, multiRead    reads
 //	s=2 cnx=7 seq=3 ids=digest:alice:x,super:                     who asks; on any command
@@ -225,6 +226,17 @@ func (s *stage) command(line string) {
 	case "time":
 		s.now += s.int(a, "add", 0)
 		return
+	case "inside":
+		fmt.Fprintf(&s.out, "inside: %d local, %d global\n", s.tree.LocalSessions(1), s.tree.GlobalSessions())
+		return
+	case "restore":
+		again, err := restore(drain(s.tree, chunkSize))
+		if err != nil || again.Digest() != s.tree.Digest() {
+			s.t.Fatalf("restore: %v, or the digest differs", err)
+		}
+		fmt.Fprintf(&s.out, "restored from version %d\n", s.tree.snapshotVersion())
+		s.tree = again
+		return
 	case "zxid":
 		s.tree.position.zxid = s.int(a, "to", 0)
 		return
@@ -262,6 +274,13 @@ func (s *stage) internal(name, line string, a args, q *Request) {
 		return
 	case "attach":
 		q.Op, q.Body = OpAttach, jute.AppendInt(jute.AppendBuffer(nil, passwd), timeout)
+		return
+	case "enter":
+		q.Op, q.Seq = OpEnter, s.int(a, "seq", 1)
+		q.Body = AppendEnter(nil, s.int(a, "by", 1), Scope(s.int(a, "scope", int64(Local))), passwd, timeout)
+		if cut := s.int(a, "cut", 0); cut > 0 {
+			q.Body = q.Body[:len(q.Body)-int(cut)]
+		}
 		return
 	case "expire":
 		q.Op, q.Body, q.Cnx = OpExpire, jute.AppendLong(nil, s.int(a, "term", int64(s.term))), 0
@@ -330,6 +349,8 @@ func (s *stage) print(r *Result) {
 		op = "attach"
 	case OpExpire:
 		op = "expire"
+	case OpEnter:
+		op = "enter"
 	case OpSettings:
 		op = "settings"
 	}

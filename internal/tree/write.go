@@ -54,6 +54,9 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if c.mode.Ephemeral() && q.Session == 0 {
 		return fail(jute.ErrSessionExpired)
 	}
+	if c.kind() == ephemeral && t.local(q.Session) {
+		return fail(jute.ErrEphemeralOnLocalSession)
+	}
 	parentPath, name, ok := splitPath(c.path)
 	if !ok {
 		return fail(jute.ErrBadArguments)

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+// memberFiles keeps the membership where Apache keeps it, in zoo.cfg.dynamic.VERSION
+// beside a zoo.cfg that points to it, so that tools and the next start find the one
+// that the ensemble has decided on. The log alone counts for a server that runs.
+type memberFiles struct {
+	cfg *config.Config
+	log *slog.Logger
+}
+
+// save writes the files for a membership. A server goes on without them: a folder
+// that is mounted read-only is no reason to stop.
+func (f *memberFiles) save(text string, version int64) {
+	members, err := config.ParseMembers(text)
+	if err != nil {
+		f.log.Error("the membership can't be read, so no dynamic configuration file is written", "err", err)
+		return
+	}
+	path := config.DynamicPath(f.cfg.File, version)
+	if _, err := os.Stat(path); err == nil && f.cfg.Quorum.DynamicFile != "" && sameFile(path, f.cfg.Quorum.DynamicFile) {
+		return // it was started from it
+	}
+	if err := config.WriteDynamic(path, members, false); err != nil {
+		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same", "err", err)
+		return
+	}
+	self, ok := members.Find(f.cfg.Quorum.MyID)
+	if err := config.WriteStatic(f.cfg.File, path, ok && !self.Client.IsZero()); err != nil {
+		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same", "file", path, "err", err)
+		return
+	}
+	f.log.Info("the membership is kept in a dynamic configuration file", "file", path)
+}
+
+func sameFile(a, b string) bool {
+	sa, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	sb, err := os.Stat(b)
+	return err == nil && os.SameFile(sa, sb)
+}

@@ -1,0 +1,79 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// A group of one server can get another id, which no group of several can: nobody
+// else knows of it, and all it ever wrote is agreed on.
+
+// soleBytes bounds one read of the log.
+const soleBytes = 16 << 20
+
+// SoleLog returns the entries behind index applied of a group whose only voter
+// is id and always was, as far as the log tells, and raft's term. ok is false for
+// any other group, and for an empty log.
+func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64, ok bool, err error) {
+	log := dir.Log()
+	last, err := log.LastIndex()
+	if err != nil || last == 0 {
+		return nil, 0, false, err
+	}
+	hard, conf, err := log.InitialState()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	if len(conf.GetVoters()) > 0 && !soleVoter(conf, id) || len(conf.GetLearners()) > 0 {
+		return nil, 0, false, nil
+	}
+	for next := applied + 1; next <= last; {
+		list, err := log.Entries(next, last+1, soleBytes)
+		if err != nil {
+			return nil, 0, false, fmt.Errorf("read the log from index %d on: %w", next, err)
+		}
+		for _, e := range list {
+			entry := Entry{Term: e.GetTerm(), Index: e.GetIndex(), Data: e.GetData()}
+			if e.GetType() != pb.EntryNormal {
+				if e.GetIndex() > 1 || id != firstVoter(e) {
+					return nil, 0, false, nil
+				}
+				entry.Data = nil
+			}
+			entries = append(entries, entry)
+		}
+		next += uint64(len(list))
+	}
+	return entries, hard.GetTerm(), true, nil
+}
+
+// firstVoter returns the id that the first entry of a log makes a voter.
+func firstVoter(e *pb.Entry) uint64 {
+	cc := &pb.ConfChange{}
+	if err := proto.Unmarshal(e.GetData(), cc); err != nil || cc.GetType() != pb.ConfChangeAddNode {
+		return 0
+	}
+	return cc.GetNodeId()
+}
+
+// Restart begins the log of dir anew with id as the only voter. The image holds
+// the state after an entry that no log has, of a term that never was; it is closed.
+// A crash on the way leaves either all as it was or all done.
+func Restart(dir *storage.Dir, id uint64, image Image) error {
+	defer image.Close()
+	meta := image.Describe()
+	meta.ConfState = &pb.ConfState{Voters: []uint64{id}}
+	w, err := dir.CreateSnapshot(meta)
+	if err != nil {
+		return err
+	}
+	if _, err := writeChunks(w, image, nil); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return dir.Install(w, &pb.HardState{Term: &meta.Term, Vote: &id, Commit: &meta.Index})
+}

@@ -1,0 +1,59 @@
+package quorum
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/raft/v3"
+)
+
+// reach watches whether what a follower says arrives at its leader. A network can
+// fail one way: then the follower hears its leader and all looks well, but its
+// clients' writes and signs of life go nowhere. So it asks the leader something
+// now and then, for which a read index will do.
+type reach struct {
+	leader uint64
+	asked  uint64 // tick of the last question
+	since  uint64 // tick of the first question since the last answer; 0 if none is open
+	id     uint64 // of the last question
+	first  uint64 // id of that of since
+}
+
+// reachTicks is the pause between two questions.
+const reachTicks = 10
+
+// reachMark tells the context of a question from that of a sync.
+const reachMark = 'r'
+
+func (r *reach) tick(l *Loop) {
+	lead := l.node.Leader()
+	if lead == 0 || l.node.IsLeader() || l.joining() {
+		lead = 0
+	}
+	if lead != r.leader {
+		*r = reach{leader: lead, id: r.id}
+	}
+	if lead == 0 || l.ticks-r.asked < reachTicks {
+		return
+	}
+	r.id++
+	r.asked = l.ticks
+	if r.since == 0 {
+		r.since, r.first = l.ticks, r.id
+	}
+	l.node.ReadIndex(binary.BigEndian.AppendUint64([]byte{reachMark}, r.id))
+}
+
+// answered takes an answer, if it is one to a question still open.
+func (r *reach) answered(rs raft.ReadState) {
+	if len(rs.RequestCtx) == 9 && rs.RequestCtx[0] == reachMark && binary.BigEndian.Uint64(rs.RequestCtx[1:]) >= r.first {
+		r.since = 0
+	}
+}
+
+// unanswered is for how many ticks the leader has not answered.
+func (r *reach) unanswered(l *Loop) uint64 {
+	if r.since == 0 {
+		return 0
+	}
+	return l.ticks - r.since
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWordsByRole: what a leader, a follower and an observer say of their ensemble.
+func TestWordsByRole(t *testing.T) {
+	t.Parallel()
+	c := newColony(t)
+	ids := []uint64{1, 2, 101}
+	c.lines(ids...)
+	opened := make(chan *Server, len(ids))
+	for _, id := range ids {
+		o := c.options(id, ids...)
+		o.FourLetterWords = []string{"*"}
+		o.Shown = ShownEnsemble{InitLimit: 10, SyncLimit: 5, QuorumPorts: "1|2", ElectionPorts: "3|4"}
+		go func() {
+			s, err := Open(o)
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- s
+		}()
+	}
+	for range ids {
+		if s := <-opened; s != nil {
+			c.servers[s.opt.ID] = s
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, id := range ids {
+		writes(t, c.clients[id], "/w"+strings.Repeat("x", int(id))) // it serves, and knows the membership
+	}
+	leaders := 0
+	for _, id := range ids {
+		word := func(name string) string {
+			conn, err := net.Dial("tcp", c.clients[id])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ask(t, conn, name)
+		}
+		mode := c.servers[id].Status().Mode
+		peerType := map[bool]string{false: "0", true: "1"}[mode == ModeObserver]
+		tail := "initLimit=10\nsyncLimit=5\nelectionAlg=3\nelectionPort=3|4\nquorumPort=1|2\npeerType=" + peerType + "\nmembership: \n"
+		if conf := word("conf"); !strings.Contains(conf, tail) || !regexp.MustCompile(`\n101 127\.0\.0\.1:\d+ observer\nversion=[0-9a-f]+$`).MatchString(conf) {
+			t.Errorf("conf of a %s:\n%s", mode, conf)
+		}
+		mntr := word("mntr")
+		for n := 0; n < 500 && !strings.Contains(mntr, "zk_quorum_size\t2\n"); n++ { // as of the last tick
+			time.Sleep(10 * time.Millisecond)
+			mntr = word("mntr")
+		}
+		leads := mode == ModeLeader
+		if leads {
+			leaders++
+		}
+		for _, name := range []string{"learners", "synced_followers", "synced_observers", "pending_syncs", "leader_uptime", "last_proposal_size"} {
+			if strings.Contains(mntr, "zk_"+name+"\t") != leads {
+				t.Errorf("mntr of a %s has %s: %v", mode, name, !leads)
+			}
+		}
+		if observes := regexp.MustCompile(`(?m)^zk_observer_master_id\t[12]$`).MatchString(mntr); observes != (mode == ModeObserver) || !strings.Contains(mntr, "zk_quorum_size\t2\n") {
+			t.Errorf("mntr of a %s:\n%s", mode, mntr)
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d servers lead", leaders)
+	}
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// alone runs a server without peers on a colony's folder and port.
+func (c *colony) alone(id uint64, snapCount int) {
+	c.t.Helper()
+	c.lines(id)
+	s, err := Open(Options{DataDir: c.dirs[id], Listen: []string{c.clients[id]}, SnapCount: snapCount})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.servers[id] = s
+}
+
+// TestStandaloneGrows gives a standalone server peers by its configuration, under
+// whatever id: its data stays, and the others, which are empty, join it.
+func TestStandaloneGrows(t *testing.T) {
+	t.Parallel()
+	for _, id := range []uint64{1, 2} {
+		for _, snapCount := range []int{0, 10} {
+			t.Run(fmt.Sprintf("id=%d,snapCount=%d", id, snapCount), func(t *testing.T) {
+				t.Parallel()
+				growsFrom(t, id, snapCount)
+			})
+		}
+	}
+}
+
+func growsFrom(t *testing.T, id uint64, snapCount int) {
+	c := newColony(t)
+	c.alone(id, snapCount)
+	client := connect(t, c.clients[id], 0, nil)
+	const written = 35
+	for n := range written {
+		if h, _ := client.call(jute.OpCreate, creating(fmt.Sprintf("/n%d", n), []byte("x"), 0)); h.Err != jute.OK {
+			t.Fatal(h.Err)
+		}
+	}
+	c.stop(id)
+	for range 2 { // the second start finds what the first made of the data
+		c.start(id, 1, 2, 3)
+		connect(t, c.clients[id], 0, nil)
+		c.stop(id)
+	}
+	c.start(id, 1, 2, 3)
+	for other := range uint64(3) {
+		if other+1 != id {
+			c.start(other+1, 1, 2, 3)
+		}
+	}
+	c.votes(3)
+	for at := range uint64(3) {
+		client := connect(t, c.clients[at+1], 0, nil)
+		if h, _ := client.call(jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") }); h.Err != jute.OK {
+			t.Fatal(h.Err)
+		}
+		_, body := client.call(jute.OpGetAllChildrenNumber, func(b []byte) []byte { return jute.AppendString(b, "/") })
+		var count jute.IntResponse
+		if count.Decode(jute.NewDecoder(body)); count.Value != written+3 { // and /zookeeper, its config and quota
+			t.Errorf("%d znodes on server %d, want %d", count.Value, at+1, written+3)
+		}
+	}
+	// It can be done without, now.
+	c.stop(id)
+	client = connect(t, c.clients[id%3+1], 0, nil)
+	if h, _ := client.call(jute.OpCreate, creating("/without", nil, 0)); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+}
+
+// votes waits until an ensemble has so many voters.
+func (c *colony) votes(n int) {
+	c.t.Helper()
+	var last quorum.Status
+	for range 1000 {
+		for _, s := range c.servers {
+			if last = s.peer.Status(); last.IsLeader && len(last.Voters) == n {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("never %d voters; last seen %+v", n, last)
+}
+
+// TestEmptyServerTurnsClientsAway: the first server of an ensemble waits for its
+// peers with its client port open; it says that it doesn't serve, and the same
+// port serves once there are enough.
+func TestEmptyServerTurnsClientsAway(t *testing.T) {
+	t.Parallel()
+	var members []Member
+	for id := range uint64(3) {
+		members = append(members, Member{ID: id + 1, Addrs: []string{freeAddr(t)}})
+	}
+	opened := make(chan *Server, 2)
+	ports := []string{freeAddr(t), freeAddr(t)}
+	open := func(i int) {
+		s, err := Open(Options{ID: members[i].ID, DataDir: t.TempDir(), Listen: ports[i : i+1], Members: members, PeerListen: members[i].Addrs[0], FourLetterWords: []string{"*"}})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- s
+	}
+	go open(0)
+	ask := func(text string) string {
+		t.Helper()
+		for range 1000 {
+			conn, err := net.Dial("tcp", ports[0])
+			if err != nil { // it has only just started
+				time.Sleep(10 * time.Millisecond)
+				continue
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			io.WriteString(conn, text)
+			b, _ := io.ReadAll(conn)
+			return string(b)
+		}
+		t.Fatal("the port was not open in 10 seconds")
+		return ""
+	}
+	if got := ask("srvr"); !strings.HasPrefix(got, notServing) {
+		t.Errorf("srvr says %q, want that it doesn't serve", got)
+	}
+	if got := ask("ruok"); got != "imok" {
+		t.Errorf("ruok says %q", got)
+	}
+	if got := ask("\x00\x00\x00\x2d"); got != "" {
+		t.Errorf("a connect request is answered %q", got)
+	}
+	go open(1)
+	for range 2 {
+		if s := <-opened; s != nil {
+			t.Cleanup(func() { s.Close() })
+		}
+	}
+	c := connect(t, ports[0], 0, nil)
+	if h, _ := c.call(jute.OpCreate, creating("/q", nil, 0)); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A server with an empty data directory waits until it has met its peers, maybe
+// for long. It has nothing to serve, but its ports are open: an administrator
+// learns by a four-letter word that it runs and doesn't serve, and a client is
+// turned away at once and tries the next server.
+
+// waiting are client ports before there is anything behind them.
+type waiting struct {
+	listeners map[string]net.Listener // by address asked for
+	stopped   chan struct{}
+	wg        sync.WaitGroup
+}
+
+// openEarly opens the client ports; the connections are turned away until
+// endEarly.
+func (s *Server) openEarly() error {
+	w := &waiting{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
+	s.waiting = w
+	for _, addr := range slices.Concat(s.opt.Listen, s.opt.Secure.Listen) {
+		l, err := listenForClients(addr)
+		if err != nil {
+			s.endEarly()
+			s.closeEarly()
+			return err
+		}
+		w.listeners[addr] = l
+		words := slices.Contains(s.opt.Listen, addr)
+		w.wg.Go(func() { s.turnAwayAll(l, words) })
+	}
+	return nil
+}
+
+// endEarly ends the turning away; the ports stay open.
+func (s *Server) endEarly() {
+	close(s.waiting.stopped)
+	for _, l := range s.waiting.listeners { // in any order
+		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
+			d.SetDeadline(time.Now())
+		}
+	}
+	s.waiting.wg.Wait()
+	for _, l := range s.waiting.listeners { // in any order
+		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
+			d.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// early returns the listener on addr that openEarly opened, or nil. It is the
+// caller's then.
+func (s *Server) early(addr string) net.Listener {
+	if s.waiting == nil {
+		return nil
+	}
+	l := s.waiting.listeners[addr]
+	delete(s.waiting.listeners, addr)
+	return l
+}
+
+// closeEarly closes what nobody took.
+func (s *Server) closeEarly() {
+	if s.waiting == nil {
+		return
+	}
+	for _, l := range s.waiting.listeners { // in any order
+		l.Close()
+	}
+	clear(s.waiting.listeners)
+}
+
+func (s *Server) turnAwayAll(l net.Listener, words bool) {
+	var open sync.WaitGroup
+	defer open.Wait()
+	for {
+		nc, err := l.Accept()
+		select {
+		case <-s.waiting.stopped:
+			if err == nil {
+				nc.Close()
+			}
+			return
+		default:
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(acceptPause)
+			continue
+		}
+		if why := s.admit(nc); why != "" {
+			nc.Close()
+			continue
+		}
+		open.Go(func() {
+			defer s.forget(nc)
+			defer nc.Close()
+			if words {
+				s.turnAway(nc)
+			}
+		})
+	}
+}
+
+// turnAwayPatience is how long one connection may take to say what it wants;
+// endEarly waits for it.
+const turnAwayPatience = time.Second
+
+// turnAway answers a four-letter word, and nothing to anybody else.
+func (s *Server) turnAway(nc net.Conn) {
+	nc.SetDeadline(time.Now().Add(turnAwayPatience))
+	var head [4]byte
+	if _, err := io.ReadFull(nc, head[:]); err != nil || !isFourLetterWord(string(head[:])) {
+		return
+	}
+	var a answer
+	s.answerWord(&a, nc, string(head[:]), false)
+	if _, err := nc.Write(a.text()); err == nil {
+		linger(nc)
+	}
+}

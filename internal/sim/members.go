@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Who the servers are: the ensemble's membership as the real server reads and
+// changes it, and disks that are lost and replaced.
+
+// serverLine is a server's line in a membership.
+func serverLine(id uint64, role string) string {
+	return fmt.Sprintf("server.%d=s%d:2888:3888:%s;2181", id, id, role)
+}
+
+func role(observer bool) string {
+	if observer {
+		return "observer"
+	}
+	return "participant"
+}
+
+// firstMembers are those of the ensemble at first.
+func (w *World) firstMembers() []quorum.Member {
+	var all []quorum.Member
+	for i := range w.plan.Servers {
+		all = append(all, member(uint64(i+1), i >= w.plan.Servers-w.plan.Observe))
+	}
+	return all
+}
+
+func member(id uint64, observer bool) quorum.Member {
+	return quorum.Member{ID: id, Addrs: []string{net.JoinHostPort("s"+strconv.FormatUint(id, 10), "2888")}, Observer: observer}
+}
+
+// membership is what cmd/zooid brings to the server.
+func (w *World) membership() server.Membership {
+	var text strings.Builder
+	for _, m := range w.firstMembers() {
+		fmt.Fprintln(&text, serverLine(m.ID, role(m.Observer)))
+	}
+	return server.Membership{Text: text.String(), Parse: parseMembers, Change: changeMembers}
+}
+
+func parseMembers(text string) ([]quorum.Member, error) {
+	m, err := config.ParseMembers(text)
+	if err != nil {
+		return nil, err
+	}
+	var all []quorum.Member
+	for _, s := range m.Servers {
+		all = append(all, member(uint64(s.ID), s.Observer))
+	}
+	return all, nil
+}
+
+func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code) {
+	now, err := config.ParseMembers(current)
+	if err != nil || req.Joining == nil || req.Leaving == nil {
+		return "", jute.ErrBadArguments
+	}
+	next, err := now.Change(*req.Joining, *req.Leaving)
+	if err != nil || next.Voters() == 0 {
+		return "", jute.ErrBadArguments
+	}
+	text, _, _ := strings.Cut(next.String(), "version=")
+	return text, jute.OK
+}
+
+// decided takes note of the membership that was decided on.
+func (w *World) decided(text string) {
+	members, err := parseMembers(text)
+	if err != nil {
+		w.fail("/zookeeper/config holds %q: %v", text, err)
+		return
+	}
+	w.wanted = members
+	w.stats.Reconfigs++
+}
+
+// members are the hosts of the ensemble's servers, as far as they can be started.
+func (w *World) members() []*host {
+	wanted := w.wanted
+	if wanted == nil {
+		wanted = w.firstMembers()
+	}
+	var hosts []*host
+	for _, m := range wanted {
+		if s := w.servers[m.ID-1]; s.out == "" {
+			hosts = append(hosts, s)
+		}
+	}
+	return hosts
+}
+
+func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
+	if i := slices.IndexFunc(members, func(m quorum.Member) bool { return m.ID == id }); i >= 0 {
+		return members[i], true
+	}
+	return m, false
+}
+
+// counted takes note of whose votes count once a server has applied entries.
+func (l *life) counted(entries []quorum.Entry) {
+	w := l.w
+	l.voters, l.outgoing = l.loop.Voters()
+	if at := entries[len(entries)-1].Index; at > w.votersAt {
+		for _, v := range l.voters {
+			if w.votersAt > 0 && !slices.Contains(w.voters, v) && !slices.Contains(w.leaving, v) {
+				w.stats.Promotions++
+			}
+		}
+		w.voters, w.leaving, w.votersAt = l.voters, l.outgoing, at
+	}
+}
+
+// SetPeers implements quorum.Shell.
+func (l *life) SetPeers(members []quorum.Member) {
+	for _, m := range members {
+		if m.ID != l.s.id && !l.peers[m.ID] {
+			l.peers[m.ID] = true
+			l.w.links[l.s.index][m.ID].dial()
+		}
+	}
+}
+
+// vet is the server's look at a reconfig: do enough of the voters answer?
+func (l *life) vet(body []byte) jute.Code {
+	var q jute.ReconfigRequest
+	d := jute.NewDecoder(body)
+	if q.Decode(d); d.Err() != nil {
+		return jute.OK
+	}
+	text, code := changeMembers(l.w.wantedText(), &q)
+	members, err := parseMembers(text)
+	if code != jute.OK || err != nil {
+		return jute.OK
+	}
+	voters, answer := 0, 0
+	for _, m := range members {
+		s := l.w.servers[m.ID-1]
+		if !m.Observer {
+			voters++
+			if s == l.s || s.life != nil && !s.paused() && !l.w.cut(l.s.index, s.index) {
+				answer++
+			}
+		}
+	}
+	if answer <= voters/2 {
+		return jute.ErrNewConfigNoQuorum
+	}
+	return jute.OK
+}
+
+func (w *World) wantedText() string {
+	var text strings.Builder
+	for _, m := range w.wanted {
+		fmt.Fprintln(&text, serverLine(m.ID, role(m.Observer)))
+	}
+	return text.String()
+}
+
+// What may be lost.
+
+// unfit reports whether a server's promises can't be counted on.
+func (s *host) unfit() bool { return s.out != "" || s.wiped || s.disk.damaged() || !s.begun }
+
+// spares reports whether the ensemble outlives the loss of a server's disk: no
+// more than a minority may have lost theirs, and nobody while it changes.
+func (w *World) spares(s *host) bool {
+	if w.wanted == nil || len(w.leaving) > 0 || w.operator.busy() {
+		return false
+	}
+	for _, m := range w.wanted {
+		if !m.Observer != slices.Contains(w.voters, m.ID) && m.ID != s.id {
+			return false
+		}
+	}
+	if m, ok := find(w.wanted, s.id); !slices.Contains(w.voters, s.id) {
+		// It may get a vote any moment, for what it has.
+		return !ok || m.Observer || s.life == nil
+	} else if !ok || m.Observer {
+		return false
+	}
+	fit := 0
+	for _, id := range w.voters {
+		if other := w.servers[id-1]; other != s && !other.unfit() {
+			fit++
+		}
+	}
+	return fit > len(w.voters)/2
+}
+
+// possible reports whether a fault is within what the ensemble promises to
+// outlive, and means anything.
+func (w *World) possible(f Fault, s *host) bool {
+	_, in := find(w.wanted, s.id)
+	switch f.Kind {
+	case Rot, Lie, Wipe:
+		return s.installed && !s.unfit() && w.spares(s)
+	case Join:
+		return w.wanted != nil && !in
+	case Leave, Role:
+		return in
+	}
+	return true
+}
+
+// wipe replaces the disk by an empty one.
+func (s *host) wipe() {
+	s.w.logger(s.id).Info("its disk is replaced by an empty one")
+	s.end(false)
+	held := s.promise.acked
+	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
+	s.promise, s.log, s.out = promise{}, nil, ""
+	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
+	s.config = s.w.configOf(s.id, false)
+}
+
+// replacePause is how long a damaged disk stays.
+const replacePause = 5 * second
+
+// replace is what an operator does about a damaged disk, once the ensemble can do
+// without.
+func (s *host) replace() {
+	switch {
+	case !s.disk.damaged() || s.w.ended:
+	case s.w.spares(s):
+		s.wipe()
+		s.start()
+	default:
+		s.w.after(second, s.replace)
+	}
+}
+
+// configure writes the server's configuration anew and starts it with that. A server
+// that was away may know none of those that are members now.
+func (s *host) configure(observer bool) {
+	s.config = s.w.configOf(s.id, observer)
+	if l := s.life; l != nil {
+		if !slices.ContainsFunc(s.config, func(m quorum.Member) bool { return m.ID != s.id && !l.peers[m.ID] }) {
+			return
+		}
+		s.end(false)
+		s.disk.reboot()
+	}
+	s.start()
+}
+
+// configOf is the configuration that an operator writes for a server.
+func (w *World) configOf(id uint64, observer bool) []quorum.Member {
+	members := slices.Clone(w.wanted)
+	if members == nil {
+		members = w.firstMembers()
+	}
+	if _, ok := find(members, id); !ok {
+		members = append(members, member(id, observer))
+	}
+	return members
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The operator asks for changes of membership.
+
+// operatorUser may change the membership.
+const operatorUser = "super:secret"
+
+// newOperator returns the client that asks for changes of membership. What it
+// does is in no history: the checker doesn't know reconfig.
+func newOperator(w *World) *client {
+	c := newClient(w, w.plan.Clients)
+	c.mix, c.user, c.silent, c.asksRO = nil, operatorUser, true, false
+	return c
+}
+
+// superDigest is the operator's, as a server is told of it.
+func superDigest() string { return check.DigestID(operatorUser).ID }
+
+// busy reports whether a change was asked for and not answered.
+func (c *client) busy() bool { return c.w.now < c.unsure }
+
+// command is a change of membership to ask for.
+type command struct{ joining, leaving string }
+
+// reconfigure does what an operator does to change the membership.
+func (w *World) reconfigure(f Fault, s *host) {
+	m, _ := find(w.wanted, s.id)
+	switch f.Kind {
+	case Join:
+		s.installed, s.stopped = true, false
+		s.joins++
+		s.configure(f.Arg == 1)
+		w.after(second, func() { w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))}) })
+	case Role:
+		w.operator.asks(command{joining: serverLine(s.id, role(!m.Observer))})
+	case Leave:
+		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10)})
+		if f.Arg != 1 {
+			joins := s.joins
+			w.after(leavePause, func() {
+				if s.joins == joins {
+					s.retire(f.Arg == 2)
+				}
+			})
+		}
+	}
+}
+
+// leavePause is how long an operator waits before it stops a server that left.
+const leavePause = 8 * second
+
+// retire stops a server that is no member any more, and takes its disk.
+func (s *host) retire(wipe bool) {
+	w := s.w
+	if _, in := find(w.wanted, s.id); in || slices.Contains(w.voters, s.id) || slices.Contains(w.leaving, s.id) || w.healed || w.operator.busy() {
+		return
+	}
+	s.end(false)
+	s.disk.reboot()
+	s.stopped = true
+	if wipe {
+		s.wipe()
+		s.installed = false
+	}
+}
+
+// asks puts a change on the operator's list.
+func (c *client) asks(next command) {
+	if !c.w.healed {
+		c.commands = append(c.commands, next)
+		c.work()
+	}
+}
+
+// operate sends the next command. A change that would take votes away waits until
+// nobody who votes is unwell.
+func (c *client) operate() {
+	if len(c.commands) == 0 || len(c.pending) > 0 || c.thinking {
+		return
+	}
+	next := c.commands[0]
+	for _, id := range c.w.voters {
+		if s := c.w.servers[id-1]; s.unfit() {
+			c.later(second, c.operate)
+			return
+		}
+	}
+	current := int64(-1)
+	q := jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving, NewMembers: new(string), CurConfigID: current}
+	c.unsure = c.w.now + 10*second
+	c.send(jute.OpReconfig, 0, q.Append(nil))
+}
+
+// later runs a piece of work after a while, or what there is to do then if the
+// connection is another one.
+func (c *client) later(d int64, run func()) {
+	k := c.conn
+	c.thinking = true
+	c.w.after(d, func() {
+		c.thinking = false
+		if c.conn == k && k != nil {
+			run()
+		} else {
+			c.work()
+		}
+	})
+}
+
+// operated takes the answer to a command. One that can't be is given up; one that
+// nobody could be asked about is tried again, some times.
+func (c *client) operated(code jute.Code) {
+	c.unsure = 0
+	if len(c.commands) > 0 {
+		c.commands = c.commands[1:]
+	}
+	switch code {
+	case jute.OK, jute.ErrBadArguments, jute.ErrNewConfigNoQuorum, jute.ErrThrottledOp:
+	default:
+		c.w.fail("the operator's reconfig is answered %s", code)
+	}
+}

@@ -1,0 +1,166 @@
+package sim
+
+import "math/rand/v2"
+
+// A profile is a choice of kinds of fault, at a mean distance, in a world of its
+// own kind. A profile without kinds leaves it to the seed.
+type profile struct {
+	name  string
+	kinds []Kind
+	mean  int64 // ns between faults
+	world func(r *rand.Rand, p *Plan)
+	tune  func(r *rand.Rand, f *Fault) // changes a fault that was drawn
+	// share is its part of all seeds; profiles without one are asked for by name.
+	share int
+}
+
+// profiles are what NewPlan chooses from, by share or by name. Those without a
+// share look for one kind of bug each: see the mutants.
+var profiles = []profile{
+	{name: "swarm", share: 6},
+	{name: "calm", share: 1},
+	{name: "storm", share: 1, kinds: []Kind{Crash, Power, PowerAll, CrashAll}, mean: second},
+	{name: "restless", share: 1, kinds: []Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, mean: second / 2, world: restless},
+	{name: "members", share: 2, kinds: []Kind{Join, Leave, Role, Wipe, Crash, Isolate, Transfer, Cut, Halves}, mean: 3 * second, world: growing},
+	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power}, mean: 3 * second, world: fixed},
+	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second, world: cutoff},
+	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
+	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting, tune: func(r *rand.Rand, f *Fault) {
+		f.Arg, f.Dur = between(r, -9, -1), 200*millisecond
+	}},
+	{name: "failing", kinds: []Kind{DiskError, Isolate}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		snapshotting(r, p)
+		p.Servers, p.SnapshotsKept = 3, 1
+	}, tune: func(r *rand.Rand, f *Fault) {
+		if f.Kind == DiskError {
+			f.Arg = between(r, -3, -1)
+		} else {
+			f.Dur = between(r, second, 3*second)
+		}
+	}},
+	{name: "swallowed", kinds: []Kind{DiskError, Power}, mean: second / 2, world: batching, tune: func(r *rand.Rand, f *Fault) {
+		if f.Dur = 200 * millisecond; f.Kind == DiskError {
+			f.Arg = between(r, 1, 4)
+		}
+	}},
+	{name: "batches", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: batching, tune: func(r *rand.Rand, f *Fault) {
+		f.Arg, f.Dur = between(r, 1, 6), 200*millisecond
+	}},
+	{name: "rotten", kinds: []Kind{Rot, Crash}, mean: 3 * second, world: snapshotting, tune: briefly},
+	{name: "rotten-log", kinds: []Kind{Rot, Crash}, mean: 3 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.SnapCount, p.SegmentSize, p.Think = 1000, 64<<10, between(r, 20*millisecond, 60*millisecond)
+	}, tune: briefly},
+	{name: "wipes", kinds: []Kind{Wipe, Isolate, Halves}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) {
+		if briefly(r, f); f.Kind != Wipe {
+			f.Dur *= 4
+		}
+	}},
+	{name: "sparse", kinds: []Kind{Transfer, Crash, Reset}, mean: 8 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second
+		p.Timeout, p.Jitter = 20*p.Tick, 20*millisecond
+	}, tune: briefly},
+	{name: "handover", kinds: []Kind{Transfer, SlowDisk, Dropped}, mean: second / 5, world: func(r *rand.Rand, p *Plan) {
+		restless(r, p)
+		fixed(r, p)
+		p.Tick, p.Clients = 200*millisecond, 7
+		p.Timeout = 2 * p.Tick
+	}, tune: briefly},
+	{name: "slow", kinds: []Kind{SlowDisk, Pause, Transfer, Isolate, Loss, Reset}, mean: second, world: func(r *rand.Rand, p *Plan) {
+		restless(r, p)
+		fixed(r, p)
+		p.Syncs, p.Quits = 60, 3
+	}},
+	{name: "resets", kinds: []Kind{Reset}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Quits, p.Window, p.Think, p.HalfOpen, p.Tick = 3, 0, 8, between(r, 10*millisecond, 50*millisecond), 0, second
+		p.Timeout, p.Jitter, p.Clients = 20*p.Tick, 20*millisecond, 6
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
+	{name: "takeover", kinds: []Kind{Flap, OneWay, Cut}, mean: second / 3, world: func(r *rand.Rand, p *Plan) {
+		restless(r, p)
+		fixed(r, p)
+		p.Quits, p.HalfOpen, p.Timeout = 100, 50, 20*p.Tick
+	}, tune: briefly},
+	{name: "quiet", world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.ReadOnly, p.Tick = false, 200*millisecond
+		p.Timeout, p.Think, p.Quits = 5*p.Tick, between(r, p.Tick, 4*p.Tick), pick(r, 3, 30)
+	}},
+	{name: "frozen", kinds: []Kind{Frozen}, mean: second / 2, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Tick = 200 * millisecond
+		p.Timeout = 5 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 3*second) }},
+	{name: "pauses", kinds: []Kind{Pause}, mean: 6 * second, world: func(r *rand.Rand, p *Plan) {
+		p.Servers, p.Spare, p.Observe, p.Tick = pick(r, 1, 1, 1, 3), 0, 0, 200*millisecond
+		p.Timeout = 10 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 4*second) }},
+	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
+	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
+	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		snapshotting(r, p)
+		p.Servers, p.ReadOnly, p.Tick, p.Clients, p.CacheSize = 3, false, second, 7, 1<<10
+		p.Timeout = 20 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 3*second/2, 4*second) }},
+}
+
+// restless is a world whose clients come and go.
+func restless(r *rand.Rand, p *Plan) {
+	p.Quits, p.Window, p.Think, p.Timeout = 60, 8, between(r, 20*millisecond, 100*millisecond), 5*p.Tick
+	p.Jitter = pick(r, 5*millisecond, 20*millisecond)
+}
+
+// growing is a world whose ensemble changes.
+func growing(r *rand.Rand, p *Plan) {
+	p.Servers = pick(r, 1, 1, 3, 3, 4)
+	p.Spare = 5 - p.Servers
+	p.Observe = 0
+	if p.Servers == 4 {
+		p.Observe = 1
+	}
+}
+
+// fixed is an ensemble that stays as it is.
+func fixed(r *rand.Rand, p *Plan) { p.Servers, p.Spare, p.Observe = pick(r, 3, 3, 5), 0, 0 }
+
+// cutoff is a world whose servers serve read-only without a quorum.
+func cutoff(r *rand.Rand, p *Plan) {
+	fixed(r, p)
+	p.ReadOnly, p.Tick = true, 200*millisecond
+	p.Timeout = pick[int64](r, 5, 10, 20) * p.Tick
+}
+
+// snapshotting is a world of many snapshots and small files.
+func snapshotting(r *rand.Rand, p *Plan) {
+	p.Servers, p.Spare, p.Observe = pick(r, 1, 3, 3), 0, 0
+	p.SnapCount, p.SnapshotsKept, p.SegmentSize = pick(r, 5, 10), 1+r.IntN(2), 4<<10
+	p.Think, p.Refuse = between(r, 20*millisecond, 60*millisecond), pick[int64](r, 0, 64<<10)
+}
+
+// batching is a world of large batches.
+func batching(r *rand.Rand, p *Plan) {
+	p.Servers, p.Spare, p.Observe = pick(r, 1, 3), 0, 0
+	p.SnapCount, p.SegmentSize, p.Sync = 1000, 64<<10, 5*millisecond
+	p.Window, p.Think, p.Quits = 32, 5*millisecond, 0
+}
+
+// briefly makes a fault short.
+func briefly(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 2*second) }
+
+// drawProfile draws one of those that have a share.
+func drawProfile(r *rand.Rand) *profile {
+	sum := 0
+	for i := range profiles {
+		sum += profiles[i].share
+	}
+	n := r.IntN(sum)
+	for i := range profiles {
+		if n -= profiles[i].share; n < 0 {
+			return &profiles[i]
+		}
+	}
+	panic("sim: the shares of the profiles don't add up")
+}

@@ -1,0 +1,171 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// A Scope says how far a session is known, and so what it may own. A session that
+// only one server knows is in no table; with its first write it enters this one.
+type Scope uint8
+
+// The scopes.
+const (
+	Global         Scope = iota // may own ephemeral znodes
+	Local                       // may not
+	LocalUpgrading              // becomes global with the first ephemeral znode it asks for
+	scopes                      // how many there are
+)
+
+// An entrance is the way by which the local sessions of one server enter the
+// table, each exactly once: what D6 is to the writes of a connection, this is to
+// the entries of a server. Without it a late copy of an entry could begin a
+// session again that has ended, and then the session's writes again.
+//
+//	entry accepted = its entrance is the server's newest, and its sequence the next one
+//
+// A server opens a new entrance when it starts. A higher id is a newer one; the
+// high byte is the server's. There is one entrance per high byte, so the table has
+// a bound.
+type entrance struct {
+	id     int64 // 0: none yet
+	next   int64 // sequence that the next entry must have
+	inside int   // sessions of that server in the table that are local still; follows from them
+}
+
+// entranceOf returns the entrance of the server that made an id.
+func (t *Tree) entranceOf(id int64) *entrance { return &t.sessions.entrances[byte(uint64(id)>>56)] }
+
+// AppendEnter appends the body of an OpEnter request, whose Seq is that of the
+// entrance. Ids of entrances are unique in the cluster and grow on each server.
+func AppendEnter(b []byte, entrance int64, scope Scope, passwd []byte, timeout int32) []byte {
+	b = append(jute.AppendLong(b, entrance), byte(scope))
+	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
+}
+
+// Entrance returns the newest entrance of the server that made an id, and the
+// sequence that its next entry must have; 0 if it never had one.
+func (t *Tree) Entrance(id int64) (entrance, next int64) {
+	e := t.entranceOf(id)
+	return e.id, e.next
+}
+
+// LocalSessions returns how many local sessions of the server that made an id are
+// in the table.
+func (t *Tree) LocalSessions(id int64) int { return t.entranceOf(id).inside }
+
+// GlobalSessions returns how many of the sessions in the table are not local.
+func (t *Tree) GlobalSessions() int {
+	n := t.SessionCount()
+	for i := range t.sessions.entrances {
+		n -= t.sessions.entrances[i].inside
+	}
+	return n
+}
+
+// enter puts a session that its server has begun on its own in the table, owned by
+// the connection that its first write comes on.
+func (t *Tree) enter(q *Request, r *Result) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	id, scope, passwd, timeout := d.Long(), Scope(d.Byte()), d.Buffer(), d.Int()
+	if d.Err() != nil || id == 0 || scope == Global || scope >= scopes || len(passwd) != jute.PasswdSize || timeout < 0 || uint64(id^q.Session)>>56 != 0 {
+		r.Err = jute.ErrMarshallingError
+		return
+	}
+	if r.Outcome = t.pass(id, q.Seq); r.Outcome != Applied {
+		return
+	}
+	if _, taken := t.sessions.index[q.Session]; taken || !validSessionID(q.Session) {
+		r.Err = jute.ErrSystemError
+		return
+	}
+	t.beginSession(session{id: q.Session, cnx: q.Cnx, next: 1, timeout: timeout, scope: scope, passwd: [jute.PasswdSize]byte(passwd)})
+	r.Timeout = timeout
+}
+
+// pass lets the entry of that sequence through an entrance.
+func (t *Tree) pass(id, seq int64) Outcome {
+	e := t.entranceOf(id)
+	have := *e
+	if id > have.id || have.id == 0 {
+		have.id, have.next = id, 1
+	}
+	switch {
+	case id < have.id:
+		return Ignored // of a process that is no more
+	case seq < have.next:
+		return Duplicate
+	case seq > have.next:
+		return Gap
+	}
+	t.totals.digest -= t.entranceDigest(e)
+	have.next++
+	*e = have
+	t.totals.digest += t.entranceDigest(e)
+	return Applied
+}
+
+// upgrade makes the session of a request that asks for an ephemeral znode global,
+// if it may be. It is one even if the request fails then.
+func (t *Tree) upgrade(id int64) {
+	slot, ok := t.sessions.index[id]
+	if !ok || t.sessions.slots.at(slot).scope != LocalUpgrading {
+		return
+	}
+	t.entranceOf(id).inside--
+	s := t.editSession(slot)
+	t.totals.digest -= t.sessionDigest(s)
+	s.scope = Global
+	s.base = t.sessionBase(s)
+	t.totals.digest += t.sessionDigest(s)
+}
+
+// local reports whether a session may own no ephemeral znode.
+func (t *Tree) local(id int64) bool {
+	slot, ok := t.sessions.index[id]
+	return ok && t.sessions.slots.at(slot).scope != Global
+}
+
+// asksEphemeral reports whether a multi would create an ephemeral znode.
+func asksEphemeral(ops []jute.MultiOp) bool {
+	for i := range ops {
+		c := createRequest{op: ops[i].Op, mode: ops[i].Flags}
+		if (c.op == jute.OpCreate || c.op == jute.OpCreate2) && c.kind() == ephemeral {
+			return true
+		}
+	}
+	return false
+}
+
+// appendEntrances appends the entrances that were ever used:
+//
+//	int count | count * (long id | long next)
+func (t *Tree) appendEntrances(b []byte) []byte {
+	count := 0
+	for i := range t.sessions.entrances {
+		if t.sessions.entrances[i].id != 0 {
+			count++
+		}
+	}
+	b = jute.AppendInt(b, int32(count))
+	for i := range t.sessions.entrances {
+		if e := &t.sessions.entrances[i]; e.id != 0 {
+			b = jute.AppendLong(jute.AppendLong(b, e.id), e.next)
+		}
+	}
+	return b
+}
+
+const entranceSize = 8 + 8
+
+// restoreEntrances reads what appendEntrances wrote.
+func (t *Tree) restoreEntrances(d *jute.Decoder) error {
+	for range max(d.Count(entranceSize), 0) {
+		have := entrance{id: d.Long(), next: d.Long()}
+		e := t.entranceOf(have.id)
+		if d.Err() != nil || have.id == 0 || e.id != 0 {
+			return corrupt("the entrance %#x is invalid, or there twice", have.id)
+		}
+		*e = have
+		t.totals.digest += t.entranceDigest(e)
+	}
+	return nil
+}
