@@ -21,7 +21,8 @@ type comparison struct {
 	commit   string
 	json     bool
 	markdown bool
-	options  options // only for colour and quiet
+	warms    []string // per server, instead of the profile's
+	options  options  // only for colour and quiet
 	more     []string
 }
 
@@ -45,7 +46,7 @@ func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	p := newProgress(stderr, c.options.quiet)
 	m := describeMachine(ctx, c.dir, c.commit)
 	if c.json {
-		if err := json.NewEncoder(stdout).Encode(map[string]machine{"machine": m}); err != nil {
+		if err := json.NewEncoder(stdout).Encode(c.describe(m)); err != nil {
 			return err
 		}
 	}
@@ -71,12 +72,14 @@ func mainCompare(ctx context.Context, args []string, stdout, stderr io.Writer) e
 
 // compareFlags are the flags whose values need more reading.
 type compareFlags struct {
-	specs    [3]string
-	floor    bool
-	names    textList
-	profiles textList
-	time     string
-	warm     string
+	specs        [3]string
+	floor        bool
+	floorCommand string
+	names        textList
+	profiles     textList
+	time         string
+	warm         string
+	warms        textList
 }
 
 func (c *comparison) flags() (*flag.FlagSet, *compareFlags) {
@@ -84,15 +87,17 @@ func (c *comparison) flags() (*flag.FlagSet, *compareFlags) {
 	fs.SetOutput(io.Discard)
 	var f compareFlags
 	for i, name := range []string{"a", "b", "c"} {
-		fs.StringVar(&f.specs[i], name, "", "a `server`: HOST:PORT[@PID] or a command with {port} and {dir}")
+		fs.StringVar(&f.specs[i], name, "", "a `server`: HOST:PORT[@PID] or a command with {config}, or {port} and {dir}")
 	}
 	fs.BoolVar(&f.floor, "floor", false, "also the floor: sockets, framing and a synced log, nothing else")
+	fs.StringVar(&f.floorCommand, "floor-command", "", "another floor than the built-in one, by its `command`")
 	fs.Var(&f.names, "names", "comma-separated `names` of the servers in the table (default: a,b,c)")
-	fs.Var(&f.profiles, "profiles", "comma-separated `profiles` or scenarios (default: all)")
+	fs.Var(&f.profiles, "profiles", "comma-separated `profiles`, scenarios or parts (default: all)")
 	fs.IntVar(&c.rounds, "rounds", 3, "interleaved rounds")
 	fs.BoolVar(&c.quick, "quick", false, "short times and small sizes: to see that all works")
 	fs.StringVar(&f.time, "time", "", "measured `time` per trial instead of the profile's")
 	fs.StringVar(&f.warm, "warm", "", "warm-up `time` per trial instead of the profile's")
+	fs.Var(&f.warms, "warms", "comma-separated warm-up `times`, one per server, instead of the profile's")
 	fs.StringVar(&c.dir, "dir", "", "make fresh directories below `path` (default: the system's temporary directory)")
 	fs.StringVar(&c.commit, "commit", "", "the `commit` measured, if the binary doesn't know")
 	fs.BoolVar(&c.json, "json", false, "print a JSON line per trial and no table")
@@ -134,10 +139,13 @@ func parseCompare(args []string) (*comparison, error) {
 		}
 		c.servers = append(c.servers, s)
 	}
-	if f.floor {
+	if f.floor || f.floorCommand != "" {
 		s, err := floorSpec()
 		if err != nil {
 			return nil, err
+		}
+		if f.floorCommand != "" {
+			s.command, s.foreign = f.floorCommand, true
 		}
 		c.servers = append(c.servers, s)
 	}
@@ -147,6 +155,10 @@ func parseCompare(args []string) (*comparison, error) {
 	if len(f.names) > len(c.servers) {
 		return nil, usagef("-names has %d names for %d servers", len(f.names), len(c.servers))
 	}
+	if len(f.warms) > len(c.servers) {
+		return nil, usagef("-warms has %d times for %d servers", len(f.warms), len(c.servers))
+	}
+	c.warms = f.warms
 	for i, name := range f.names {
 		c.servers[i].name = name
 	}
@@ -172,11 +184,14 @@ func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]
 	}
 	for round := 1; round <= c.rounds; round++ {
 		for i, pr := range c.profiles {
+			if pr.rounds > 0 && round > pr.rounds {
+				continue
+			}
 			for s, spec := range c.servers {
 				if p != nil {
 					p.prefix = fmt.Sprintf("round %d of %d, %s on %s: ", round, c.rounds, pr.name, spec.name)
 				}
-				r := c.trial(ctx, pr, spec, p)
+				r := c.trial(ctx, pr, s, p)
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
@@ -198,17 +213,19 @@ const leftOutMark = "left out: "
 
 func (r *result) leftOut() bool { return strings.HasPrefix(r.Failed, leftOutMark) }
 
-// trial runs one profile on one server, on a fresh one if it can be started.
-func (c *comparison) trial(ctx context.Context, pr profile, spec serverSpec, p *progress) result {
+// trial runs one profile on server number i, on a fresh one if it can be started.
+func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) result {
+	spec := c.servers[i]
+	spec.members = pr.members
 	failed := func(err error) result { return result{Scenario: pr.scenario, Failed: err.Error()} }
-	if why := pr.runsOn(spec); why != "" {
+	if why := pr.runsOn(spec, i == 0); why != "" {
 		return result{Scenario: pr.scenario, Failed: leftOutMark + why}
 	}
 	s, err := findScenario(pr.scenario)
 	if err != nil {
 		return failed(err)
 	}
-	o, _, err := parseOptions(pr.name, pr.flags(s, c.quick, c.more)...)
+	o, _, err := parseOptions(pr.name, append(pr.flags(s, c.quick, c.more), c.warmFlags(pr, i)...)...)
 	if err != nil {
 		return failed(err)
 	}
@@ -220,13 +237,22 @@ func (c *comparison) trial(ctx context.Context, pr profile, spec serverSpec, p *
 			return failed(err)
 		}
 		defer t.server.stop()
-		t.servers, t.measured = []string{t.server.addr}, t.server.processes()
+		t.servers, t.measured = t.server.addrs, t.server.processes()
 	}
 	r, err := t.execute(ctx, s)
 	if err != nil {
 		return failed(err)
 	}
 	return r
+}
+
+// warmFlags are the flags of the warm-up that server i needs. In a failover the
+// warm-up is the time before the strike, so it is left as it is.
+func (c *comparison) warmFlags(pr profile, i int) []string {
+	if i >= len(c.warms) || pr.scenario == "failover" {
+		return nil
+	}
+	return []string{"-warm", c.warms[i]}
 }
 
 // report writes the table with what it needs to be understood.

@@ -38,9 +38,16 @@ type writer struct {
 }
 
 // runFailover keeps one writer per connection going while -kill gets -signal
-// after -warm. The longest gap is that between two acknowledgements to anyone;
-// the longest writer gap is that of the unluckiest writer.
+// after -warm; without -kill, the leader of an ensemble started here does. The
+// longest gap is that between two acknowledgements to anyone; the longest writer
+// gap is that of the unluckiest writer.
 func runFailover(ctx context.Context, t *trial) (result, error) {
+	if t.kill == 0 && t.server != nil && len(t.server.members) > 1 { // asked now, when nothing keeps it from answering
+		var err error
+		if t.kill, err = t.server.leader(); err != nil {
+			return result{}, err
+		}
+	}
 	begin := time.Now()
 	writers := make([]*writer, t.conns)
 	frame := setFrame(t.base, t.value())

@@ -160,3 +160,28 @@ func FuzzMultiError(f *testing.F) {
 	f.Add(jute.AppendMultiEnd(r.Append(nil)))
 	f.Fuzz(func(_ *testing.T, b []byte) { multiError(b) })
 }
+
+func TestOthersShareOfTheMachine(t *testing.T) {
+	t.Parallel()
+	busy, idle := parseMachineTime([]byte("cpu  100 20 30 1000 50 7 8 5 3 0"))
+	if busy != 155*clockTick || idle != 1050*clockTick {
+		t.Errorf("busy %v, idle %v", busy, idle)
+	}
+	for _, bad := range []string{"", "cpu 1 2 3", "cpu 1 2 x 4 5 6 7 8"} {
+		if busy, idle := parseMachineTime([]byte(bad)); busy != 0 || idle != 0 {
+			t.Errorf("%q: busy %v, idle %v", bad, busy, idle)
+		}
+	}
+	for _, tt := range []struct {
+		c    cost
+		want float64
+	}{
+		{cost{}, 0},
+		{cost{server: 3, client: 2, machine: 6, idle: 4}, 10},
+		{cost{server: 3, client: 4, machine: 6, idle: 4}, 0}, // within the clock's tick
+	} {
+		if got := tt.c.others(); got != tt.want {
+			t.Errorf("%+v: %v %%, want %v", tt.c, got, tt.want)
+		}
+	}
+}

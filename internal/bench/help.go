@@ -13,6 +13,7 @@ usage:
   zooid bench SCENARIO... [flags]           one or several scenarios, one after the other
   zooid bench workload FILE... [flags]      ClickHouse keeper-bench files, as they are
   zooid bench compare -a SERVER -b SERVER   two or three servers, interleaved rounds
+  zooid bench page FILE...                  what 'compare -json' printed, against the goals
   zooid bench floor [flags]                 what sockets and a disk cost without a server
 
 scenarios:
@@ -26,7 +27,9 @@ examples:
   zooid bench set -rate 20000 -time 1m             open loop: latency at 20 000 writes a second
   zooid bench sessions -keys 10000 -time 60s       10 000 idle sessions: memory and pings
   zooid bench failover -servers a:2181,b:2181,c:2181 -kill 4711
-  zooid bench restart -start 'zooid server {port} {dir} 2000 0'
+  zooid bench restart -start 'exec zooid server {config}'
+  zooid bench failover -members 3 -start 'exec zooid server {config}'
+  zooid bench flat-znodes -root /b -start 'exec zooid server {config}'
 
 A closed loop keeps -conns x -depth requests outstanding; it finds throughput, and its
 latency is that of a saturated server. An open loop (-rate) sends by the clock; its latency
@@ -65,8 +68,10 @@ usage: zooid bench compare -a SERVER -b SERVER [-c SERVER] [-floor] [flags]
 A SERVER is one of
   HOST:PORT[,HOST:PORT][@PID[,PID]]   running already; with process ids, its cost is measured
   a command line                      run by sh for every trial, in a fresh directory;
-                                      {port} is a free client port, {port2} to {port9} are
-                                      more free ports, {dir} an empty directory
+                                      {config} is a zoo.cfg made for it; or {port} is a free
+                                      client port, {port2} to {port9} more free ports, {dir}
+                                      an empty directory. Profiles of an ensemble run it
+                                      once per server, and need {config}
 A started server is ready when it answers its first read. Each round runs every profile on
 A, then B, then C, each on a server of its own: what one trial leaves behind (heap, log,
 compiled code) is no part of the next. Figures are medians of the rounds; ratios are taken
@@ -74,12 +79,20 @@ within a round, then the median, with the least and the greatest.
 
 examples:
   zooid bench compare -names zooid,apache -floor \
-    -a 'exec zooid server {port} {dir} 2000 0' \
-    -b 'exec java -Dzookeeper.admin.enableServer=false -cp zookeeper.jar \
-        org.apache.zookeeper.server.quorum.QuorumPeerMain {port} {dir} 2000 0'
+    -a 'exec zooid server {config}' -warms 1s,5s,1s \
+    -b 'exec java -cp zookeeper.jar org.apache.zookeeper.server.quorum.QuorumPeerMain {config}'
   zooid bench compare -a db1:2181@4711 -b db2:2181 -profiles get-16x16,set-1x1 -quick
 
 profiles:
+`
+
+const helpPage = `zooid bench page: the goals of docs/performance.md and how far they are met, in Markdown.
+
+usage: zooid bench page FILE...
+
+Each FILE is what 'zooid bench compare -json' printed, of any profiles; where several have
+the same profile the last one counts. The first server named is the one asked; the others
+are called apache and floor. A goal is judged by the median of its rounds.
 `
 
 const helpFloor = `zooid bench floor: not a server, but what none can beat by much.
@@ -96,7 +109,7 @@ flags:
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, helpIntro)
 	for _, s := range scenarios() {
-		fmt.Fprintf(w, "  %-9s %s\n", s.name, s.about)
+		fmt.Fprintf(w, "  %-13s %s\n", s.name, s.about)
 	}
 	fmt.Fprint(w, helpExamples)
 }

@@ -35,6 +35,7 @@ type load struct {
 	rate     float64       // open loop: requests per second over all connections
 	servers  processes
 	progress *progress
+	samples  [][]sample // if not nil, one list per connection: every measured reply of an open loop
 
 	epoch   time.Time
 	issued  atomic.Int64 // counted trial: requests claimed
@@ -119,7 +120,9 @@ func (l *load) run(ctx context.Context) (result, error) {
 	for i := range lanes {
 		lanes[i] = l.lane(i, recs[i%len(recs)])
 	}
-	l.epoch = time.Now()
+	if l.epoch.IsZero() {
+		l.epoch = time.Now()
+	}
 	var wg sync.WaitGroup
 	for i, ln := range lanes {
 		wg.Go(func() {

@@ -53,6 +53,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return nil
 	case "compare":
 		return mainCompare(ctx, args[1:], stdout, stderr)
+	case "page":
+		return mainPage(ctx, args[1:], stdout, stderr)
 	case "floor":
 		return mainFloor(ctx, args[1:], stdout, stderr)
 	case "workload":

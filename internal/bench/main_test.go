@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string]string{
-		"help": "-h", "help_children": "children -h", "help_workload": "workload -h", "help_compare": "compare -h", "help_floor": "floor -h",
+		"help": "-h", "help_children": "children -h", "help_workload": "workload -h", "help_compare": "compare -h", "help_floor": "floor -h", "help_page": "page -h",
 	} {
 		var out, diag bytes.Buffer
 		if code := Main(strings.Fields(args), &out, &diag); code != exitOK || diag.Len() > 0 {
@@ -64,10 +64,13 @@ func TestWrongCommandLines(t *testing.T) {
 		{"workload", "which keeper-bench file?"},
 		{"floor here", `floor takes no argument "here"`},
 		{"compare", "compare needs two servers at least"},
-		{"compare -a h:1 -b java", `server b: "java" is neither HOST:PORT[@PID] nor a command with {port} in it`},
+		{"compare -a h:1 -b java", `server b: "java" is neither HOST:PORT[@PID] nor a command with {port} or {config} in it`},
 		{"compare -a h:1 -b h:2 -rounds 0", "-rounds 0: must be from 1"},
 		{"compare -a h:1 -b h:2 -profiles fast", `no profile "fast"`},
 		{"compare -a h:1 -b h:2 -names x,y,z", "-names has 3 names for 2 servers"},
+		{"compare -a h:1 -b h:2 -warms 1s,1s,1s", "-warms has 3 times for 2 servers"},
+		{"page", "which files of compare -json?"},
+		{"get -members 0", "-members 0: must be from 1"},
 		{"compare h:1 h:2", `compare takes no argument "h:1"`},
 	} {
 		var out, diag bytes.Buffer
@@ -148,13 +151,13 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	s := startFake(t)
 	args := []string{"compare", "-a", s.addr, "-floor", "-names", "fake", "-rounds", "2", "-quick", "-time", "30ms", "-warm", "10ms",
-		"-profiles", "get-1x1,set-1x1,restart-1m", "-dir", t.TempDir(), "-commit", "abc"}
+		"-profiles", "get-1x1,set-1x1,load-1m", "-dir", t.TempDir(), "-commit", "abc"}
 	var out, diag bytes.Buffer
 	if code := Main(append(args, "-markdown"), &out, &diag); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &diag)
 	}
 	for _, want := range []string{"- commit: abc\n", "| profile | figure | fake | floor | fake / floor |\n", "\n| get-1x1 | ops_per_s | ", "\n| set-1x1 | ops_per_s | ",
-		"\n| restart-1m | seconds | – | – | – |\n", "\n- restart-1m on fake, round 1: left out: needs a server started by a command\n"} {
+		"\n| load-1m | ops_per_s | – | – | – |\n", "\n- load-1m on fake, round 1: left out: needs a server started by a command\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -185,5 +188,51 @@ func TestCompareGoesOnAfterAFailure(t *testing.T) {
 		if broken := i%2 == 1; broken != strings.Contains(r.Failed, "broken") || broken == (r.Ops > 0) {
 			t.Errorf("line %d: %s", i, line)
 		}
+	}
+}
+
+// TestWarmUpsAreAServersOwn: a failover's warm-up is the time before the strike,
+// which is the same for all.
+func TestWarmUpsAreAServersOwn(t *testing.T) {
+	t.Parallel()
+	c, err := parseCompare(strings.Fields("-a h:1 -b h:2 -floor-command sleep -warms 1s,5s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.servers[2]; !s.floor || !s.foreign || s.command != "sleep" {
+		t.Errorf("floor %+v", s)
+	}
+	for _, tt := range []struct {
+		profile string
+		server  int
+		want    string
+	}{
+		{"get-16x16", 0, "-warm 1s"}, {"get-16x16", 1, "-warm 5s"}, {"get-16x16", 2, ""}, {"leader-killed", 1, ""},
+	} {
+		picked, err := pickProfiles([]string{tt.profile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.warmFlags(picked[0], tt.server), " "); got != tt.want {
+			t.Errorf("%s on server %d: %q, want %q", tt.profile, tt.server, got, tt.want)
+		}
+	}
+}
+
+// TestPartsAreWhole: the parts together are all profiles.
+func TestPartsAreWhole(t *testing.T) {
+	t.Parallel()
+	picked, err := pickProfiles(strings.Fields("throughput latency ensemble sessions big"))
+	if err != nil || len(picked) != len(profiles()) {
+		t.Errorf("%d of %d profiles, %v", len(picked), len(profiles()), err)
+	}
+}
+
+func TestAloneProfilesRunOnTheFirstServerOnly(t *testing.T) {
+	t.Parallel()
+	running, started := serverSpec{}, serverSpec{command: "x {config}"}
+	p := profile{alone: true, process: true}
+	if p.runsOn(started, true) != "" || p.runsOn(started, false) == "" || p.runsOn(running, true) == "" {
+		t.Errorf("%q, %q, %q", p.runsOn(started, true), p.runsOn(started, false), p.runsOn(running, true))
 	}
 }

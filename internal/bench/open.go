@@ -55,6 +55,7 @@ type openLane struct {
 	sent     atomic.Uint64
 	answered atomic.Uint64
 	lag      *latencies // the sender's, until it ends
+	number   int        // of the connection
 }
 
 // openLoop sends requests at the load's rate and counts each latency from when
@@ -66,7 +67,7 @@ func (ln *lane) openLoop(ctx context.Context, i int) error {
 	_, until := l.window()
 	n := float64(len(l.conns))
 	interval := n / l.rate * 1e9
-	o := &openLane{lane: ln, lag: newLatencies(),
+	o := &openLane{lane: ln, lag: newLatencies(), number: i,
 		schedule: schedule{offset: time.Duration(interval * float64(i) / n), interval: interval, until: until}}
 	ln.c.net.SetDeadline(l.epoch.Add(until + drainMax))
 	defer ln.c.net.SetDeadline(time.Time{})
@@ -168,6 +169,9 @@ func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 		kd := o.kinds[k%inFlightMax]
 		if due := o.at(k); due >= from {
 			o.record(kd, now-due, 1)
+			if o.load.samples != nil {
+				o.load.samples[o.number] = append(o.load.samples[o.number], sample{due, now - due})
+			}
 			o.last = now
 			if code := judge(kd, h, body); code != jute.OK {
 				o.errs[code]++

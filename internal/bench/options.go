@@ -31,6 +31,7 @@ type options struct {
 	kill    int
 	signal  string
 	start   string
+	members int
 	dir     string
 	seed    uint64
 	keep    bool
@@ -108,9 +109,10 @@ func (o *options) flags(name string) *flag.FlagSet {
 	fs.StringVar(&o.root, "root", "/bench", "work below `path`-RANDOM, removed afterwards")
 	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "session timeout asked for")
 	fs.Var((*intList)(&o.pids), "pid", "server process `ids`, comma-separated, whose CPU time and memory are measured")
-	fs.IntVar(&o.kill, "kill", 0, "failover, storm: the `pid` that gets -signal")
+	fs.IntVar(&o.kill, "kill", 0, "failover, storm: the `pid` that gets -signal (failover with -start: the leader)")
 	fs.StringVar(&o.signal, "signal", "KILL", "failover, storm, restart: KILL, TERM or STOP")
-	fs.StringVar(&o.start, "start", "", "start the server by this `command` in a fresh directory first; {port} and {dir} are filled in")
+	fs.StringVar(&o.start, "start", "", "start the server by this `command` in a fresh directory first; {port}, {dir} and {config} are filled in")
+	fs.IntVar(&o.members, "members", 1, "-start: start an ensemble of so many `servers`, each by the command, which must use {config}")
 	fs.StringVar(&o.dir, "dir", "", "make fresh directories below `path` (default: the system's temporary directory)")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of all random choices")
 	fs.BoolVar(&o.keep, "keep", false, "leave the znodes in place")
@@ -120,6 +122,9 @@ func (o *options) flags(name string) *flag.FlagSet {
 	fs.StringVar(&o.color, "color", "auto", "colours: auto, always, never")
 	return fs
 }
+
+// membersMax bounds an ensemble started here: all of it runs on one machine.
+const membersMax = 9
 
 // parseOptions reads flags, the later the stronger: a scenario's own defaults
 // come first, the user's last. It returns the arguments that aren't flags,
@@ -162,7 +167,7 @@ func (o *options) check() error {
 		min, max int
 	}{
 		{"conns", o.conns, 1, 1 << 20}, {"depth", o.depth, 1, 1 << 16}, {"size", o.size, 0, 64 << 20}, {"keys", o.keys, 1, 1 << 30},
-		{"reads", o.reads, 0, 100}, {"batch", o.batch, 1, 10000}, {"watches", o.watches, 0, 10000},
+		{"reads", o.reads, 0, 100}, {"batch", o.batch, 1, 10000}, {"watches", o.watches, 0, 10000}, {"members", o.members, 1, membersMax},
 	} {
 		if f.value < f.min || f.value > f.max {
 			return usagef("-%s %d: must be from %d to %d", f.name, f.value, f.min, f.max)

@@ -19,11 +19,15 @@ const clockTick = 10 * time.Millisecond
 type processes []int
 
 // cost is processor time, user and system together.
-type cost struct{ server, client time.Duration }
+type cost struct {
+	server, client time.Duration
+	machine        time.Duration // of everything that runs on it, and what was stolen from it
+	idle           time.Duration // of its processors; machine and idle are their whole time
+}
 
 // minus returns the cost since earlier.
 func (c cost) minus(earlier cost) cost {
-	return cost{c.server - earlier.server, c.client - earlier.client}
+	return cost{c.server - earlier.server, c.client - earlier.client, c.machine - earlier.machine, c.idle - earlier.idle}
 }
 
 // cost returns what the processes and this one have used so far.
@@ -38,7 +42,51 @@ func (p processes) cost() cost {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
 		c.client = time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
+	c.machine, c.idle = machineTime()
 	return c
+}
+
+// others is the share of the machine's processors, in percent, that went to
+// neither the servers nor the generator.
+func (c cost) others() float64 {
+	whole := c.machine + c.idle
+	if whole <= 0 {
+		return 0
+	}
+	return 100 * max(float64(c.machine-c.server-c.client), 0) / float64(whole)
+}
+
+// machineTime is what all processors together have worked and idled, without
+// interrupts, which are nobody's; 0 if that isn't known.
+func machineTime() (busy, idle time.Duration) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	return parseMachineTime(line)
+}
+
+// parseMachineTime reads the first line of /proc/stat: cpu user nice system idle
+// iowait irq softirq steal.
+func parseMachineTime(line []byte) (busy, idle time.Duration) {
+	f := bytes.Fields(line)
+	if len(f) < 9 {
+		return 0, 0
+	}
+	for i, field := range f[1:9] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, 0
+		}
+		switch i {
+		case 0, 1, 2, 7:
+			busy += time.Duration(n) * clockTick
+		case 3, 4:
+			idle += time.Duration(n) * clockTick
+		}
+	}
+	return busy, idle
 }
 
 // rssMiB is the resident memory of the processes together.

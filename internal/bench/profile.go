@@ -3,56 +3,123 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // profile is a scenario with the sizes and times that a comparison runs.
 type profile struct {
 	name     string
+	part     string // profiles that are run together
 	scenario string
 	args     []string // flags
 	quick    []string // flags on top of args with -quick
 	figures  []string // what its rows in the table show, by JSON name
+	rounds   int      // at most so many; 0 is no limit
 	process  bool     // only for servers started by a command
+	members  int      // of the ensemble it runs on, started by a command; 0 is a single server
 	noFloor  bool     // the floor can't do it
+	alone    bool     // only on the first server: what is asked of it compares with nobody
 }
 
-// The times of a comparison. A warm-up of five seconds lets a compiling runtime
-// reach its pace; -quick is for seeing whether all works.
+// The times of a comparison. -warms gives a server that compiles as it runs
+// longer to reach its pace; -quick is for seeing whether all works.
 var (
-	fullTimes  = []string{"-warm", "5s", "-time", "10s"}
-	quickTimes = []string{"-warm", "1s", "-time", "2s"}
+	fullTimes  = []string{"-warm", "1s", "-time", "4s"}
+	quickTimes = []string{"-warm", "500ms", "-time", "1s"}
 )
 
-// profiles is the table of all.
+// heavyRounds is the most rounds of a profile that takes long, or whose figure
+// hardly moves.
+const heavyRounds = 3
+
+// profiles is the table of all, part by part.
 func profiles() []profile {
-	steady := []string{"ops_per_s", "server_cpu_us_per_op", "p50_ms", "p99_ms"}
+	return slices.Concat(throughputProfiles(), latencyProfiles(), ensembleProfiles(), sessionProfiles(), bigProfiles())
+}
+
+// steadyFigures are those of a closed loop.
+func steadyFigures(more ...string) []string {
+	return append([]string{"ops_per_s", "server_cpu_us_per_op", "client_cpu_us_per_op", "p50_ms", "p99_ms"}, more...)
+}
+
+func throughputProfiles() []profile {
 	wide := []string{"-conns", "16", "-depth", "16"}
-	alone := []string{"ops_per_s", "p50_ms", "p99_ms", "p999_ms"}
+	const part = "throughput"
 	return []profile{
-		{name: "get-16x16", scenario: "get", args: wide, figures: steady},
-		{name: "get-1x1", scenario: "get", args: []string{"-conns", "1", "-depth", "1"}, figures: alone},
-		{name: "set-16x16", scenario: "set", args: wide, figures: steady},
-		{name: "set-1x1", scenario: "set", args: []string{"-conns", "1", "-depth", "1"}, figures: alone},
-		{name: "mixed-16x16", scenario: "mixed", args: append(wide, "-reads", "90"), figures: append(steady, "read_p50_ms", "write_p50_ms")},
-		{name: "create-16x16", scenario: "create", args: wide, figures: steady},
-		{name: "multi-16x4", scenario: "multi", args: []string{"-conns", "16", "-depth", "4", "-batch", "10"}, figures: steady},
-		{name: "children-8x4", scenario: "children", args: []string{"-conns", "8", "-depth", "4", "-keys", "1000"}, figures: steady},
-		{name: "watch-500", scenario: "watch", args: []string{"-keys", "500"}, figures: []string{"p50_ms", "p99_ms", "server_cpu_us_per_op"}, noFloor: true},
-		{name: "watch-10k", scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"},
-			figures: []string{"p50_ms", "p99_ms", "server_cpu_us_per_op"}, noFloor: true},
-		{name: "sessions", scenario: "sessions", args: []string{"-keys", "5000", "-conns", "32"}, quick: []string{"-keys", "1000"},
-			figures: []string{"ops_per_s", "server_cpu_us_per_op", "kib_per_session", "ping_p99_ms"}, noFloor: true},
-		{name: "load-1m", scenario: "load", args: []string{"-keys", "1000000", "-size", "100"}, quick: []string{"-keys", "100000"},
-			figures: []string{"ops_per_s", "server_cpu_us_per_op", "server_rss_mib", "bytes_per_znode"}, noFloor: true},
-		{name: "restart-1m", scenario: "restart", args: []string{"-keys", "1000000", "-size", "100"}, quick: []string{"-keys", "100000"},
-			figures: []string{"seconds", "server_rss_mib"}, process: true, noFloor: true},
-		{name: "storm", scenario: "storm", args: []string{"-keys", "5000", "-watches", "10"}, quick: []string{"-keys", "1000"},
-			figures: []string{"all_back_ms", "p50_ms", "server_cpu_us_per_op", "expired"}, noFloor: true},
+		{name: "get-16x16", part: part, scenario: "get", args: wide, figures: steadyFigures()},
+		{name: "set-16x16", part: part, scenario: "set", args: wide, figures: steadyFigures()},
+		{name: "mixed-16x16", part: part, scenario: "mixed", args: append(wide, "-reads", "90"), figures: steadyFigures("read_p50_ms", "write_p50_ms")},
+		{name: "create-16x16", part: part, scenario: "create", args: wide, figures: steadyFigures()},
+		{name: "multi-16x4", part: part, scenario: "multi", args: []string{"-conns", "16", "-depth", "4", "-batch", "10"}, figures: steadyFigures()},
+		{name: "children-8x4", part: part, scenario: "children", args: []string{"-conns", "8", "-depth", "4", "-keys", "1000"}, figures: steadyFigures()},
 	}
 }
 
-// pickProfiles returns the profiles named, all for an empty list.
+func latencyProfiles() []profile {
+	one := []string{"-conns", "1", "-depth", "1"}
+	figures := []string{"ops_per_s", "p50_ms", "p99_ms", "p999_ms"}
+	const part = "latency"
+	return []profile{
+		{name: "get-1x1", part: part, scenario: "get", args: one, figures: figures},
+		{name: "set-1x1", part: part, scenario: "set", args: one, figures: figures},
+	}
+}
+
+func ensembleProfiles() []profile {
+	wide := []string{"-conns", "24", "-depth", "16"}
+	gaps := []string{"longest_gap_ms", "longest_writer_gap_ms", "disconnects", "expired"}
+	const part = "ensemble"
+	all := []profile{
+		{name: "set-3-servers", scenario: "set", args: wide, figures: steadyFigures()},
+		{name: "get-3-servers", scenario: "get", args: wide, figures: steadyFigures()},
+		{name: "mixed-3-servers", scenario: "mixed", args: append(wide, "-reads", "90"), figures: steadyFigures()},
+		{name: "create-3-servers", scenario: "create", args: wide, figures: steadyFigures()},
+		// The time after the strike covers the longest silence known of a peer: 10 s for a frozen leader.
+		{name: "leader-killed", scenario: "failover", args: []string{"-conns", "15", "-warm", "3s", "-time", "5s", "-signal", "KILL"}, figures: gaps, rounds: heavyRounds},
+		{name: "leader-frozen", scenario: "failover", args: []string{"-conns", "15", "-warm", "3s", "-time", "14s", "-signal", "STOP"}, figures: gaps, rounds: heavyRounds},
+	}
+	for i := range all {
+		all[i].part, all[i].members, all[i].process, all[i].noFloor = part, 3, true, true
+	}
+	all[4].quick, all[5].quick = all[4].args, all[5].args // a silence lasts as long as it lasts
+	return all
+}
+
+func sessionProfiles() []profile {
+	heard := []string{"p50_ms", "p99_ms", "server_cpu_us_per_op"}
+	const part = "sessions"
+	return []profile{
+		{name: "watch-500", part: part, scenario: "watch", args: []string{"-keys", "500"}, figures: heard, noFloor: true},
+		{name: "watch-10k", part: part, scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"}, figures: heard, noFloor: true},
+		{name: "sessions-10k", part: part, scenario: "sessions", args: []string{"-keys", "10000", "-conns", "32", "-time", "10s"}, quick: []string{"-keys", "1000"},
+			figures: []string{"ops_per_s", "server_cpu_us_per_op", "kib_per_session", "ping_p99_ms"}, rounds: heavyRounds, noFloor: true},
+		{name: "storm-10k", part: part, scenario: "storm", args: []string{"-keys", "10000", "-watches", "10"}, quick: []string{"-keys", "1000"},
+			figures: []string{"all_back_ms", "p50_ms", "server_cpu_us_per_op", "expired"}, rounds: heavyRounds, noFloor: true},
+		{name: "empty", part: part, scenario: "idle", args: []string{"-time", "10s"}, figures: []string{"server_rss_mib", "start_s", "idle_cpu_percent"},
+			rounds: heavyRounds, process: true, noFloor: true},
+	}
+}
+
+func bigProfiles() []profile {
+	short := []string{"-root", "/b"} // so that paths are 25 bytes long
+	const part = "big"
+	return []profile{
+		{name: "load-1m", part: part, scenario: "restart", args: append(short, "-keys", "1000000", "-size", "100"), quick: []string{"-keys", "100000"},
+			figures: []string{"ops_per_s", "server_cpu_us_per_op", "server_rss_mib", "bytes_per_znode", "restart_s"}, rounds: heavyRounds, process: true, noFloor: true},
+		{name: "snapshot-1m", part: part, scenario: "snapshot", args: append(short, "-keys", "1000000", "-time", "30s"), quick: []string{"-keys", "100000", "-time", "10s"},
+			figures: []string{"snapshots", "p99_ms_with", "p99_ms_without", "p99_ratio"}, rounds: heavyRounds, process: true, alone: true},
+		{name: "flat-znodes-10m", part: part, scenario: "flat-znodes", args: append(short, "-keys", "10000000", "-time", "3s"), quick: []string{"-keys", "100000"},
+			figures: []string{"p999_ms", "bytes_per_znode_growth", "get_cpu_us_growth", "set_cpu_us_growth", "get_p50_ms_growth"}, rounds: 1, alone: true},
+		{name: "flat-conns-5k", part: part, scenario: "flat-conns", args: []string{"-keys", "5000"}, quick: []string{"-keys", "1000"},
+			figures: []string{"cpu_us_growth", "p50_ms_growth"}, rounds: heavyRounds, alone: true},
+		{name: "flat-watchers-10k", part: part, scenario: "flat-watchers", args: []string{"-keys", "10000", "-time", "3s"}, quick: []string{"-keys", "2000"},
+			figures: []string{"cpu_us_per_event_growth", "p50_us_per_watcher_growth"}, rounds: heavyRounds, alone: true},
+	}
+}
+
+// pickProfiles returns the profiles named, by their names, their scenarios or
+// their parts; all for an empty list.
 func pickProfiles(names []string) ([]profile, error) {
 	if len(names) == 0 {
 		return profiles(), nil
@@ -61,7 +128,7 @@ func pickProfiles(names []string) ([]profile, error) {
 	for _, name := range names {
 		found := false
 		for _, p := range profiles() {
-			if p.name == name || p.scenario == name {
+			if p.name == name || p.scenario == name || p.part == name {
 				picked, found = append(picked, p), true
 			}
 		}
@@ -82,9 +149,11 @@ func (p profile) flags(s scenario, quick bool, more []string) []string {
 	return append(args, more...)
 }
 
-// runsOn says why the profile can't run on a server, or "".
-func (p profile) runsOn(s serverSpec) string {
+// runsOn says why the profile doesn't run on a server, the first one or not, or "".
+func (p profile) runsOn(s serverSpec, first bool) string {
 	switch {
+	case p.alone && !first:
+		return "only the first server is asked"
 	case s.floor && p.noFloor:
 		return "the floor has none"
 	case p.process && s.command == "":
@@ -95,11 +164,30 @@ func (p profile) runsOn(s serverSpec) string {
 
 // printProfiles writes the list for the help.
 func printProfiles(w io.Writer) {
+	part := ""
 	for _, p := range profiles() {
 		quick := ""
 		if len(p.quick) > 0 {
 			quick = "; -quick: " + strings.Join(p.quick, " ")
 		}
-		fmt.Fprintf(w, "  %-14s %s %s%s\n", p.name, p.scenario, strings.Join(p.args, " "), quick)
+		if p.part != part {
+			part = p.part
+			fmt.Fprintf(w, "  %s:\n", part)
+		}
+		fmt.Fprintf(w, "    %-18s %s %s%s%s\n", p.name, p.scenario, strings.Join(p.args, " "), p.limits(), quick)
 	}
+}
+
+// limits says in the help what keeps the profile from running everywhere.
+func (p profile) limits() (text string) {
+	if p.members > 1 {
+		text += fmt.Sprintf("; %d servers", p.members)
+	}
+	if p.rounds > 0 {
+		text += fmt.Sprintf("; at most %d of the rounds", p.rounds)
+	}
+	if p.alone {
+		text += "; the first server only"
+	}
+	return text
 }

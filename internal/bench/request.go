@@ -114,11 +114,31 @@ func newNumbered(prefix string, build func(path string) []byte) numbered {
 func (n numbered) append(b []byte, i uint64) []byte {
 	start := len(b)
 	b = append(b, n.frame...)
-	digits := b[start+n.at : start+n.at+numberWidth]
-	for d := len(digits) - 1; i > 0 && d >= 0; d-- {
-		digits[d] = byte('0' + i%10)
+	putDigits(b[start+n.at:start+n.at+numberWidth], i)
+	return b
+}
+
+// putDigits fills d with the decimal digits of i, zeros before them.
+func putDigits(d []byte, i uint64) {
+	for at := len(d) - 1; at >= 0; at-- {
+		d[at] = byte('0' + i%10)
 		i /= 10
 	}
+}
+
+// twiceNumbered is a frame of a bulk load: the path has the number of the
+// directory and that of the znode.
+type twiceNumbered struct {
+	frame     []byte
+	dir, name int // offsets of their first digits in frame
+}
+
+// append appends the frame for znode i.
+func (n twiceNumbered) append(b []byte, i uint64) []byte {
+	start := len(b)
+	b = append(b, n.frame...)
+	putDigits(b[start+n.dir:start+n.dir+bulkDirDigits], i/directorySize)
+	putDigits(b[start+n.name:start+n.name+bulkNameDigits], i)
 	return b
 }
 

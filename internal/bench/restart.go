@@ -14,8 +14,8 @@ func runReady(ctx context.Context, t *trial) (result, error) {
 	return result{Seconds: time.Since(begin).Seconds(), ServerRSS: t.measured.rssMiB()}, nil
 }
 
-// runRestart loads znodes, ends the server by -signal and times it from its
-// start to the first read.
+// runRestart loads znodes as runLoad does, ends the server by -signal and times
+// it from its start to the first read.
 func runRestart(ctx context.Context, t *trial) (result, error) {
 	if t.server == nil {
 		return result{}, errNoServer
@@ -24,20 +24,39 @@ func runRestart(ctx context.Context, t *trial) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	src, err := t.bulk(ctx)
+	r, err := runLoad(ctx, t)
 	if err != nil {
-		return result{}, err
-	}
-	if err := t.prepare(ctx, t.keys, src(0)); err != nil {
 		return result{}, err
 	}
 	t.progress.note("restarting")
-	took, err := t.server.restart(ctx, sig)
-	if err != nil {
+	if err := t.server.restart(ctx, sig); err != nil {
 		return result{}, err
 	}
 	t.measured = t.server.processes()
-	r := result{Seconds: took.Seconds(), ServerRSS: t.measured.rssMiB()}
-	r.set("znodes", float64(t.keys))
+	r.set("restart_s", t.server.took.Seconds())
+	r.set("restarted_rss_mib", t.measured.rssMiB())
+	return r, nil
+}
+
+// runIdle measures a server just started that nobody asks anything: the time it
+// took to start, and after -warm its processor time over -time and its memory.
+func runIdle(ctx context.Context, t *trial) (result, error) {
+	if t.server == nil {
+		return result{}, errNoServer
+	}
+	t.progress.note("idle")
+	if err := pause(ctx, t.warm); err != nil {
+		return result{}, err
+	}
+	start, begin := t.measured.cost(), time.Now()
+	if err := pause(ctx, t.time); err != nil {
+		return result{}, err
+	}
+	var r result
+	used := t.measured.cost().minus(start)
+	r.setTime(time.Since(begin))
+	r.ServerRSS = t.measured.rssMiB()
+	r.set("start_s", t.server.took.Seconds())
+	r.set("idle_cpu_percent", 100*used.server.Seconds()/r.Seconds)
 	return r, nil
 }

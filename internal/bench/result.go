@@ -31,7 +31,8 @@ type result struct {
 	ServerCPU float64            `json:"server_cpu_us_per_op,omitempty"`
 	ServerRSS float64            `json:"server_rss_mib,omitempty"`
 	ClientCPU float64            `json:"client_cpu_us_per_op,omitempty"`
-	Extra     map[string]float64 `json:"extra,omitempty"` // of this scenario only; units end the names
+	Others    float64            `json:"others_cpu_percent,omitempty"` // of the machine, to other programs
+	Extra     map[string]float64 `json:"extra,omitempty"`              // of this scenario only; units end the names
 	Failed    string             `json:"failed,omitempty"`
 }
 
@@ -48,11 +49,15 @@ func (r *result) setTime(d time.Duration) {
 	}
 }
 
-// setCost spreads the processor time used over n operations.
+// setCost spreads the processor time used over n operations, and notes what
+// others used.
 func (r *result) setCost(c cost, n int64) {
 	if n > 0 {
 		r.ServerCPU = float64(c.server.Nanoseconds()) / 1e3 / float64(n)
 		r.ClientCPU = float64(c.client.Nanoseconds()) / 1e3 / float64(n)
+	}
+	if c.server > 0 {
+		r.Others = c.others()
 	}
 }
 
@@ -113,6 +118,8 @@ func (r *result) figure(name string) (float64, bool) {
 		v = r.ServerRSS
 	case "client_cpu_us_per_op":
 		v = r.ClientCPU
+	case "others_cpu_percent":
+		return r.Others, r.ServerCPU > 0
 	default:
 		v, ok := r.Extra[name]
 		return v, ok

@@ -30,7 +30,12 @@ func scenarios() []scenario {
 		{name: "failover", about: "one writer per connection while -kill gets -signal: the longest gap", defaults: []string{"-depth", "1"}, run: runFailover},
 		{name: "load", about: "create -keys znodes, then memory of each", defaults: []string{"-keys", "1000000", "-size", "100"}, run: runLoad},
 		{name: "ready", about: "time until the first read is answered, from now", bare: true, run: runReady},
-		{name: "restart", about: "time until the first read of a server (-start) restarted on -keys znodes", defaults: []string{"-keys", "1000000", "-size", "100"}, run: runRestart},
+		{name: "restart", about: "load, then time until the first read of the server (-start) restarted on it", defaults: []string{"-keys", "1000000", "-size", "100"}, run: runRestart},
+		{name: "idle", about: "a server (-start) that nobody asks: time to start, memory, CPU", bare: true, run: runIdle},
+		{name: "snapshot", about: "set at -rate on -keys znodes (-start): latency during snapshots and between", defaults: []string{"-keys", "1000000", "-size", "100", "-rate", "20000", "-time", "40s"}, run: runSnapshot},
+		{name: "flat-znodes", about: "get and set while znodes grow to -keys: is their cost flat?", defaults: []string{"-keys", "10000000", "-size", "100"}, run: runFlatZnodes},
+		{name: "flat-conns", about: "one request goes round more and more connections, up to -keys", defaults: []string{"-keys", "5000"}, run: runFlatConns},
+		{name: "flat-watchers", about: "one change and more and more watchers, up to -keys", defaults: []string{"-keys", "10000"}, run: runFlatWatchers},
 	}
 }
 

@@ -266,6 +266,8 @@ func TestStartedServer(t *testing.T) {
 		{"mixed", "-ops 5000 -keys 10 -reads 50"},
 		{"multi", "-ops 50 -keys 10"},
 		{"restart", "-keys 100"},
+		{"idle", "-warm 0s -time 20ms"},
+		{"flat-znodes", "-keys 2000 -conns 2 -warm 1ms -time 20ms"},
 	} {
 		sc, err := findScenario(tt.scenario)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,6 +24,8 @@ type serverSpec struct {
 	addrs   []string  // of a running server
 	pids    processes // of a running server, if it may be measured
 	floor   bool      // the floor, which can't do all
+	foreign bool      // a floor that isn't the built-in one
+	members int       // servers of the ensemble that the command starts; 0 is 1
 }
 
 var runningSpec = regexp.MustCompile(`^([^\s@/]+:\d+(?:,[^\s@/]+:\d+)*)(?:@(\d+(?:,\d+)*))?$`)
@@ -41,22 +42,23 @@ func parseSpec(name, text string) (serverSpec, error) {
 		}
 		return s, nil
 	}
-	if !strings.Contains(text, "{port}") {
-		return s, usagef("server %s: %q is neither HOST:PORT[@PID] nor a command with {port} in it", name, text)
+	if !strings.Contains(text, "{port}") && !strings.Contains(text, "{config}") {
+		return s, usagef("server %s: %q is neither HOST:PORT[@PID] nor a command with {port} or {config} in it", name, text)
 	}
 	s.command = text
 	return s, nil
 }
 
-// server is a server process started here, with everything that it wrote.
+// server is one server, or an ensemble of several, started here, with everything
+// that they wrote.
 type server struct {
-	addr string
+	addrs []string      // of each member, for clients
+	took  time.Duration // from the start to the first read of the last member
 
-	spec   serverSpec
-	root   string // holds the data directory and the output
-	ports  map[string]string
-	cmd    *exec.Cmd
-	exited chan struct{} // closed once the process is gone
+	spec    serverSpec
+	root    string // holds a directory and the output of each member
+	ports   map[string]string
+	members []*member
 }
 
 const (
@@ -70,20 +72,23 @@ const (
 	stopMax = 10 * time.Second
 )
 
-// startServer starts a server by its command in a fresh directory below dir, on
-// ports that were free, and waits until it answers a read.
+// startServer starts a server, or all of an ensemble, by its command in a fresh
+// directory below dir, on ports that were free, and waits until each member
+// answers a read.
 func startServer(ctx context.Context, spec serverSpec, dir string) (*server, error) {
 	root, err := os.MkdirTemp(dir, "zooid-bench-")
+	if err == nil {
+		root, err = filepath.Abs(root) // members run in it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start server %s: %w", spec.name, err)
 	}
 	s := &server{spec: spec, root: root}
-	if err = os.Mkdir(s.dataDir(), 0o700); err == nil {
-		err = s.choosePorts()
+	if err = s.choosePorts(); err == nil {
+		err = s.enlist()
 	}
 	if err == nil {
-		s.addr = "127.0.0.1:" + s.ports["{port}"]
-		_, err = s.launch(ctx)
+		err = s.launch(ctx)
 	}
 	if err != nil {
 		s.stop()
@@ -92,16 +97,13 @@ func startServer(ctx context.Context, spec serverSpec, dir string) (*server, err
 	return s, nil
 }
 
-func (s *server) dataDir() string { return filepath.Join(s.root, "data") }
-
-func (s *server) outputFile() string { return filepath.Join(s.root, "output") }
-
 var portPlaceholder = regexp.MustCompile(`\{port\d*\}`)
 
-// choosePorts gives every {port}, {port2}... of the command a free port.
+// choosePorts gives every {port}, {port2}... of the command a free port, and
+// every member those its configuration needs.
 func (s *server) choosePorts() error {
 	s.ports = map[string]string{}
-	for _, p := range portPlaceholder.FindAllString(s.spec.command, -1) {
+	for _, p := range append(portPlaceholder.FindAllString(s.spec.command, -1), s.memberPorts()...) {
 		if s.ports[p] != "" {
 			continue
 		}
@@ -115,84 +117,51 @@ func (s *server) choosePorts() error {
 	return nil
 }
 
-// launch starts the process and waits for its first read; it returns how long
-// that took.
-func (s *server) launch(ctx context.Context) (time.Duration, error) {
-	text := strings.ReplaceAll(s.spec.command, "{dir}", s.dataDir())
-	for p, port := range s.ports {
-		text = strings.ReplaceAll(text, p, port)
-	}
-	out, err := os.OpenFile(s.outputFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	defer out.Close()
-	cmd := exec.Command("sh", "-c", text)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Dir = s.root
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach what the shell starts
+// launch starts every member and waits until each answers a read.
+func (s *server) launch(ctx context.Context) error {
 	begin := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	s.cmd, s.exited = cmd, make(chan struct{})
-	go func(exited chan struct{}) {
-		cmd.Wait()
-		close(exited)
-	}(s.exited)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func(exited chan struct{}) {
-		select {
-		case <-exited:
-			cancel(fmt.Errorf("it ended: %v", cmd.ProcessState))
-		case <-ctx.Done():
+	for _, m := range s.members {
+		if err := m.start(); err != nil {
+			return err
 		}
-	}(s.exited)
-	if err := awaitRead(ctx, s.addr, readyMax); err != nil {
-		return 0, fmt.Errorf("%w; its last words: %s", err, s.lastWords())
 	}
-	return time.Since(begin), nil
-}
-
-// lastWords is the end of what the server printed.
-func (s *server) lastWords() string {
-	const most = 2000
-	b, err := os.ReadFile(s.outputFile())
-	if err != nil {
-		return err.Error()
+	for i, m := range s.members {
+		if err := m.await(ctx, s.addrs[i]); err != nil {
+			return err
+		}
 	}
-	return strings.TrimSpace(string(b[max(len(b)-most, 0):]))
+	s.took = time.Since(begin)
+	return nil
 }
 
 // processes are the server's: everything its command started.
-func (s *server) processes() processes { return processGroup(s.cmd.Process.Pid) }
-
-// restart ends the server by a signal and starts it again on the same
-// directory and ports; it returns the time from the start to the first read.
-func (s *server) restart(ctx context.Context, sig syscall.Signal) (time.Duration, error) {
-	s.end(sig)
-	took, err := s.launch(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("restart server %s: %w", s.spec.name, err)
+func (s *server) processes() (all processes) {
+	for _, m := range s.members {
+		if m.cmd != nil {
+			all = append(all, processGroup(m.cmd.Process.Pid)...)
+		}
 	}
-	return took, nil
+	return all
 }
 
-// end sends a signal to the server's process group, and SIGKILL if it stays.
+// restart ends the server by a signal and starts it again on the same
+// directories and ports; took says how long that lasted.
+func (s *server) restart(ctx context.Context, sig syscall.Signal) error {
+	s.end(sig)
+	if err := s.launch(ctx); err != nil {
+		return fmt.Errorf("restart server %s: %w", s.spec.name, err)
+	}
+	return nil
+}
+
+// end sends a signal to all processes, and SIGKILL to those that stay.
 func (s *server) end(sig syscall.Signal) {
-	if s.cmd == nil {
-		return
+	for _, m := range s.members {
+		m.signal(sig)
 	}
-	pgid := s.cmd.Process.Pid
-	syscall.Kill(-pgid, sig)
-	select {
-	case <-s.exited:
-	case <-time.After(stopMax):
+	for _, m := range s.members {
+		m.end()
 	}
-	syscall.Kill(-pgid, syscall.SIGKILL) // also what the command left behind
-	<-s.exited
-	s.cmd = nil
 }
 
 // stop ends the server and removes its directory.

@@ -179,53 +179,6 @@ func runChildren(ctx context.Context, t *trial) (result, error) {
 	return t.steady(ctx, t.anyOf([][]byte{childrenFrame(t.base)}, 0))
 }
 
-// directorySize is how many znodes of a bulk load share a parent.
-const directorySize = 10000
-
-// bulk creates keys znodes, directorySize to a directory.
-func (t *trial) bulk(ctx context.Context) (source, error) {
-	dirs := newNumbered(t.base+"/d", func(path string) []byte { return createFrame(path, nil) })
-	n := (t.keys + directorySize - 1) / directorySize
-	err := t.prepare(ctx, n, func(b []byte, i uint64) ([]byte, kind) { return dirs.append(b, i), kindWrite })
-	if err != nil {
-		return nil, err
-	}
-	data := t.value()
-	return func(int) request {
-		create := make([]numbered, n)
-		for d := range create {
-			create[d] = newNumbered(numberedPath(t.base+"/d", d)+"/n", func(path string) []byte { return createFrame(path, data) })
-		}
-		return func(b []byte, i uint64) ([]byte, kind) { return create[i/directorySize].append(b, i), kindWrite }
-	}, nil
-}
-
-// loadRest is how long a server may put its memory in order before it is read.
-const loadRest = 3 * time.Second
-
-func runLoad(ctx context.Context, t *trial) (result, error) {
-	if t.rate > 0 {
-		return result{}, usagef("load ends when all znodes are there, so it takes no -rate")
-	}
-	before := t.measured.rssMiB()
-	src, err := t.bulk(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	t.ops = int64(t.keys)
-	r, err := t.steady(ctx, src)
-	if err != nil || len(t.measured) == 0 {
-		return r, err
-	}
-	if err := pause(ctx, loadRest); err != nil {
-		return r, err
-	}
-	r.ServerRSS = t.measured.rssMiB()
-	r.set("rss_before_mib", before)
-	r.set("bytes_per_znode", (r.ServerRSS-before)*(1<<20)/float64(t.keys))
-	return r, nil
-}
-
 // pause waits for d, or for the end of ctx, which is an error.
 func pause(ctx context.Context, d time.Duration) error {
 	select {

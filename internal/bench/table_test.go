@@ -58,7 +58,7 @@ func TestComparisonReport(t *testing.T) {
 	round := func(perSec, cpu, p50, p99 float64) result {
 		return result{PerSec: perSec, ServerCPU: cpu, P50: p50, P99: p99}
 	}
-	picked, err := pickProfiles([]string{"get-16x16", "restart-1m"})
+	picked, err := pickProfiles([]string{"get-16x16", "load-1m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestComparisonReport(t *testing.T) {
 			{round(1.3e6, .6, .1, .5), round(1.4e6, .6, .1, .5), round(1.3e6, .6, .1, .5)},
 		}},
 		{picked[1], [][]result{
-			{{Seconds: .5, ServerRSS: 200}, {Seconds: .4, ServerRSS: 210}, {Server: "zooid", Round: 3, Ops: 5, Errors: map[string]int64{"NoNode": 2}, Seconds: .3, ServerRSS: 220}},
-			{{Seconds: 3.9, ServerRSS: 2100}, {Seconds: 4, ServerRSS: 2000}, {Seconds: 4.5, ServerRSS: 2200}},
+			{{PerSec: 5e5, ServerRSS: 200}, {PerSec: 4e5, ServerRSS: 210}, {Server: "zooid", Round: 3, Ops: 5, Errors: map[string]int64{"NoNode": 2}, PerSec: 3e5, ServerRSS: 220}},
+			{{PerSec: 39e3, ServerRSS: 2100}, {PerSec: 40e3, ServerRSS: 2000}, {PerSec: 45e3, ServerRSS: 2200}},
 			{{Server: "floor", Round: 1, Failed: leftOutMark + "the floor has none"}},
 		}},
 	}

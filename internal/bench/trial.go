@@ -26,12 +26,12 @@ func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result
 	t := &trial{options: o, name: s.name, progress: p, measured: o.pids}
 	if o.start != "" {
 		p.note("starting the server")
-		t.server, err = startServer(ctx, serverSpec{name: "server", command: o.start}, o.dir)
+		t.server, err = startServer(ctx, serverSpec{name: "server", command: o.start, members: o.members}, o.dir)
 		if err != nil {
 			return r, err
 		}
 		defer t.server.stop()
-		t.servers, t.measured = []string{t.server.addr}, t.server.processes()
+		t.servers, t.measured = t.server.addrs, t.server.processes()
 	}
 	return t.execute(ctx, s)
 }

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// directorySize is how many znodes of a bulk load share a parent.
+const directorySize = 10000
+
+// The digits of a bulk load's paths: with -root /b a path is 25 bytes long, up to
+// ten million znodes.
+const (
+	bulkDirDigits  = 3
+	bulkNameDigits = 9
+)
+
+// bulkPath is the path of znode i of a bulk load.
+func (t *trial) bulkPath(i int) string {
+	return fmt.Sprintf("%s/n%0*d", t.bulkDir(i/directorySize), bulkNameDigits, i)
+}
+
+func (t *trial) bulkDir(d int) string { return fmt.Sprintf("%s/d%0*d", t.base, bulkDirDigits, d) }
+
+// bulkDirs creates the directories for n znodes.
+func (t *trial) bulkDirs(ctx context.Context, n int) error {
+	last := (n - 1) / directorySize
+	if len(fmt.Sprint(last)) > bulkDirDigits {
+		return usagef("-keys %d: a bulk load has at most %d znodes", n, directorySize*1000)
+	}
+	return t.prepare(ctx, last+1, func(b []byte, i uint64) ([]byte, kind) {
+		return append(b, createFrame(t.bulkDir(int(i)), nil)...), kindWrite
+	})
+}
+
+// bulkFrame makes requests for any znode of a bulk load: build encodes that for
+// one path.
+func (t *trial) bulkFrame(build func(path string) []byte) twiceNumbered {
+	frame := build(t.bulkPath(0))
+	dir := 4 + jute.RequestHeaderSize + 4 + len(t.base+"/d")
+	return twiceNumbered{frame, dir, dir + bulkDirDigits + len("/n")}
+}
+
+// bulk makes the directories for -keys znodes, and the source that creates these.
+func (t *trial) bulk(ctx context.Context) (source, error) {
+	if err := t.bulkDirs(ctx, t.keys); err != nil {
+		return nil, err
+	}
+	return t.bulkCreates(0), nil
+}
+
+// bulkCreates creates the znodes of a bulk load from number first on.
+func (t *trial) bulkCreates(first uint64) source {
+	data := t.value()
+	create := t.bulkFrame(func(path string) []byte { return createFrame(path, data) })
+	return func(int) request {
+		return func(b []byte, i uint64) ([]byte, kind) { return create.append(b, first+i), kindWrite }
+	}
+}
+
+// bulkAny picks one of the first n znodes of a bulk load at random.
+func (t *trial) bulkAny(n int, k kind, build func(path string) []byte) source {
+	frame := t.bulkFrame(build)
+	return func(conn int) request {
+		rng := t.rng(conn)
+		return func(b []byte, _ uint64) ([]byte, kind) { return frame.append(b, rng.Uint64N(uint64(n))), k }
+	}
+}
+
+func (t *trial) bulkGets(n int) source {
+	return t.bulkAny(n, 0, func(path string) []byte { return getFrame(path, false) })
+}
+
+func (t *trial) bulkSets(n int) source {
+	data := t.value()
+	return t.bulkAny(n, kindWrite, func(path string) []byte { return setFrame(path, data) })
+}
+
+// loadRest is how long a server may put its memory in order before it is read.
+const loadRest = 3 * time.Second
+
+func runLoad(ctx context.Context, t *trial) (result, error) {
+	if t.rate > 0 {
+		return result{}, usagef("%s ends when all znodes are there, so it takes no -rate", t.name)
+	}
+	before := t.measured.rssMiB()
+	src, err := t.bulk(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	t.ops = int64(t.keys)
+	r, err := t.steady(ctx, src)
+	if err != nil || len(t.measured) == 0 {
+		return r, err
+	}
+	if err := pause(ctx, loadRest); err != nil {
+		return r, err
+	}
+	r.ServerRSS = t.measured.rssMiB()
+	r.set("rss_before_mib", before)
+	r.set("bytes_per_znode", (r.ServerRSS-before)*(1<<20)/float64(t.keys))
+	return r, nil
+}

@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// member is one process of a server started here: the only one, or one of an
+// ensemble.
+type member struct {
+	text   string // the command, filled in
+	dir    string // it runs there
+	output string // file of what it prints
+	cmd    *exec.Cmd
+	exited chan struct{} // closed once the process is gone
+}
+
+// Each member listens for clients, for its peers, and for their elections.
+const portsPerMember = 3
+
+// memberPorts names the ports that the configurations of all members need; the
+// first is the client port of the first member.
+func (s *server) memberPorts() (names []string) {
+	if !strings.Contains(s.spec.command, "{config}") {
+		return []string{"{port}"}
+	}
+	for i := range portsPerMember * max(s.spec.members, 1) {
+		names = append(names, memberPort(i/portsPerMember, i%portsPerMember))
+	}
+	return names
+}
+
+// memberPort is the placeholder of one port of a member: 0 for clients, 1 for
+// peers, 2 for elections.
+func memberPort(member, use int) string {
+	if member == 0 && use == 0 {
+		return "{port}"
+	}
+	return fmt.Sprintf("{member %d port %d}", member+1, use)
+}
+
+// enlist makes each member's directory and configuration, and fills in its
+// command.
+func (s *server) enlist() error {
+	n := max(s.spec.members, 1)
+	if n > 1 && !strings.Contains(s.spec.command, "{config}") {
+		return fmt.Errorf("an ensemble of %d needs a command with {config} in it, not %q", n, s.spec.command)
+	}
+	for i := range n {
+		m := &member{dir: filepath.Join(s.root, fmt.Sprint(i+1))}
+		m.output = filepath.Join(m.dir, "output")
+		data := filepath.Join(m.dir, "data")
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return err
+		}
+		config := filepath.Join(m.dir, "zoo.cfg")
+		if err := os.WriteFile(config, s.config(i, n, data), 0o600); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(data, "myid"), fmt.Appendln(nil, i+1), 0o600); err != nil {
+			return err
+		}
+		m.text = strings.NewReplacer("{dir}", data, "{config}", config).Replace(s.spec.command)
+		for p, port := range s.ports {
+			m.text = strings.ReplaceAll(m.text, p, port)
+		}
+		s.members = append(s.members, m)
+		s.addrs = append(s.addrs, "127.0.0.1:"+s.ports[memberPort(i, 0)])
+	}
+	return nil
+}
+
+// config is the zoo.cfg of member i of n: the settings that Apache's own sample
+// has, no limit on the connections of one address, and nothing else to listen on.
+func (s *server) config(i, n int, data string) []byte {
+	b := fmt.Appendf(nil, `tickTime=2000
+initLimit=10
+syncLimit=5
+dataDir=%s
+clientPortAddress=127.0.0.1
+clientPort=%s
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr
+`, data, s.ports[memberPort(i, 0)])
+	for m := range n {
+		if n > 1 {
+			b = fmt.Appendf(b, "server.%d=127.0.0.1:%s:%s\n", m+1, s.ports[memberPort(m, 1)], s.ports[memberPort(m, 2)])
+		}
+	}
+	return b
+}
+
+// start starts the process and returns at once.
+func (m *member) start() error {
+	out, err := os.OpenFile(m.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command("sh", "-c", m.text)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Dir = m.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach what the shell starts
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	m.cmd, m.exited = cmd, exited
+	go func() {
+		cmd.Wait()
+		close(exited)
+	}()
+	return nil
+}
+
+// await waits until the member answers a read at addr, or has ended.
+func (m *member) await(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		select {
+		case <-exited:
+			cancel(fmt.Errorf("it ended: %v", cmd.ProcessState))
+		case <-ctx.Done():
+		}
+	}(m.cmd, m.exited)
+	if err := awaitRead(ctx, addr, readyMax); err != nil {
+		return fmt.Errorf("%w; its last words: %s", err, m.lastWords())
+	}
+	return nil
+}
+
+// lastWords is the end of what the member printed.
+func (m *member) lastWords() string {
+	const most = 2000
+	b, err := os.ReadFile(m.output)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(len(b)-most, 0):]))
+}
+
+// signal sends a signal to the member's process group, if it was started.
+func (m *member) signal(sig syscall.Signal) {
+	if m.cmd != nil {
+		syscall.Kill(-m.cmd.Process.Pid, sig)
+	}
+}
+
+// end waits for the member, which was sent a signal, and kills it if it stays.
+func (m *member) end() {
+	if m.cmd == nil {
+		return
+	}
+	select {
+	case <-m.exited:
+	case <-time.After(stopMax):
+	}
+	m.signal(syscall.SIGKILL) // also what the command left behind
+	<-m.exited
+	m.cmd = nil
+}
+
+// leader returns the process that leads the ensemble, by its own word.
+func (s *server) leader() (pid int, err error) {
+	for i, m := range s.members {
+		text, err := ask(s.addrs[i], "srvr")
+		if err != nil {
+			return 0, err
+		}
+		if strings.Contains(text, "\nMode: leader\n") {
+			return m.cmd.Process.Pid, nil
+		}
+	}
+	return 0, fmt.Errorf("none of %v says that it leads the ensemble", s.addrs)
+}
+
+// wordAnswerMax bounds the answer to a four-letter word.
+const wordAnswerMax = 64 << 10
+
+// ask sends a four-letter word.
+func ask(addr, word string) (string, error) {
+	n, err := net.DialTimeout("tcp", addr, handshakeTimeout)
+	if err != nil {
+		return "", err
+	}
+	defer n.Close()
+	n.SetDeadline(time.Now().Add(handshakeTimeout))
+	if _, err := io.WriteString(n, word); err != nil {
+		return "", fmt.Errorf("ask %s for %s: %w", addr, word, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(n, wordAnswerMax))
+	if err != nil {
+		return "", fmt.Errorf("ask %s for %s: %w", addr, word, err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The flat scenarios ask whether an operation costs the same whatever else the
+// server holds. Each goes through growing sizes on one server and compares the
+// largest cost with that at the first size: a growth of 1 is flat.
+
+// growth is a figure's greatest value over the sizes, divided by its first; 0 if
+// that is not known.
+func growth(values []float64) float64 {
+	if len(values) == 0 || values[0] == 0 {
+		return 0
+	}
+	most := values[0]
+	for _, v := range values {
+		most = max(most, v)
+	}
+	return most / values[0]
+}
+
+// sizeMark parts a figure's name from the size it was taken at.
+const sizeMark = "_at_"
+
+// series is the figures of a flat scenario, by name, over the sizes.
+type series map[string][]float64
+
+// note records a figure at a size, unless it wasn't measured.
+func (s series) note(r *result, figure string, size int, v float64) {
+	if v > 0 {
+		s[figure] = append(s[figure], v)
+		r.set(fmt.Sprintf("%s%s%d", figure, sizeMark, size), v)
+	}
+}
+
+// finish adds the growth of each figure.
+func (s series) finish(r *result) {
+	for figure, values := range s {
+		if g := growth(values); g > 0 {
+			r.set(figure+"_growth", g)
+		}
+	}
+}
+
+// decades are the powers of ten from first to most, and most itself.
+func decades(first, most int) (sizes []int) {
+	for n := first; n < most; n *= 10 {
+		sizes = append(sizes, n)
+	}
+	return append(sizes, most)
+}
+
+// flatZnodesFirst is the smallest tree measured.
+const flatZnodesFirst = 1000
+
+// runFlatZnodes measures gets and sets of random znodes while their number grows
+// to -keys, and at the end gets at half the rate that the server can do.
+func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
+	if err := t.bulkDirs(ctx, t.keys); err != nil {
+		return result{}, err
+	}
+	var r result
+	s := series{}
+	have, perSec := 0, 0.0
+	rss := []float64{t.measured.rssMiB()}
+	sizes := decades(flatZnodesFirst, t.keys)
+	for _, n := range sizes {
+		t.progress.note(fmt.Sprintf("growing to %d znodes", n))
+		if err := t.prepare(ctx, n-have, t.bulkCreates(uint64(have))(0)); err != nil {
+			return r, err
+		}
+		have = n
+		if err := pause(ctx, loadRest); err != nil {
+			return r, err
+		}
+		rss = append(rss, t.measured.rssMiB())
+		r.set(fmt.Sprintf("rss_mib%s%d", sizeMark, n), t.measured.rssMiB())
+		var err error
+		if perSec, err = t.flatAt(ctx, n, s, &r); err != nil {
+			return r, err
+		}
+	}
+	s.finish(&r)
+	if n := len(sizes); len(t.measured) > 0 && n >= 2 {
+		perZnode := func(from, to int) float64 {
+			return (rss[to+1] - rss[from+1]) * (1 << 20) / float64(sizes[to]-sizes[from])
+		}
+		r.set("bytes_per_znode", perZnode(n-2, n-1))
+		if n >= 3 {
+			r.set("bytes_per_znode_growth", perZnode(n-2, n-1)/perZnode(n-3, n-2))
+		}
+	}
+	half := *t
+	half.rate = perSec / 2
+	h, err := half.steady(ctx, t.bulkGets(t.keys))
+	if err != nil {
+		return r, err
+	}
+	r.Conns, r.Ops, r.Seconds, r.PerSec, r.Rate = h.Conns, h.Ops, h.Seconds, h.PerSec, half.rate
+	r.P50, r.P90, r.P99, r.P999, r.Max, r.Errors = h.P50, h.P90, h.P99, h.P999, h.Max, h.Errors
+	r.ServerRSS = t.measured.rssMiB()
+	return r, nil
+}
+
+// flatAt measures a tree of n znodes; it returns the gets per second.
+func (t *trial) flatAt(ctx context.Context, n int, s series, r *result) (perSec float64, err error) {
+	get, err := t.steady(ctx, t.bulkGets(n))
+	if err != nil {
+		return 0, err
+	}
+	set, err := t.steady(ctx, t.bulkSets(n))
+	if err != nil {
+		return 0, err
+	}
+	alone := *t
+	alone.conns, alone.depth = 1, 1
+	one, err := alone.steady(ctx, t.bulkGets(n))
+	if err != nil {
+		return 0, err
+	}
+	s.note(r, "get_cpu_us", n, get.ServerCPU)
+	s.note(r, "set_cpu_us", n, set.ServerCPU)
+	s.note(r, "get_p50_ms", n, one.P50)
+	for _, part := range []result{get, set, one} {
+		for name, count := range part.Errors {
+			r.addErrors(name, count)
+		}
+	}
+	return get.PerSec, nil
+}
+
+// runFlatConns opens more and more connections, up to -keys, and lets one request
+// go round: the next connection's is sent when the reply to the last is there. So
+// every request costs its own reading, writing and waking at any number.
+func runFlatConns(ctx context.Context, t *trial) (result, error) {
+	most := t.keys
+	t.keys = roundKeys
+	if err := t.prepareKeys(ctx); err != nil {
+		return result{}, err
+	}
+	frames, err := t.getFrames()
+	if err != nil {
+		return result{}, err
+	}
+	var r result
+	s := series{}
+	for _, n := range decades(1, most) {
+		t.progress.note(fmt.Sprintf("%d connections", n))
+		one, err := t.goRound(ctx, n, frames)
+		if err != nil {
+			return r, err
+		}
+		s.note(&r, "cpu_us", n, one.ServerCPU)
+		s.note(&r, "p50_ms", n, one.P50)
+		one.Extra = r.Extra // of all sizes; the rest is of the last
+		r = one
+	}
+	s.finish(&r)
+	return r, nil
+}
+
+// roundKeys is how many znodes the connections of runFlatConns read.
+const roundKeys = 1000
+
+// goRound sends one request after the other, each on the next of n connections.
+func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, err error) {
+	conns, err := t.dialAll(ctx, n, idleBuffer)
+	if err != nil {
+		return r, err
+	}
+	defer closeAll(conns)
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			c.net.Close()
+		}
+	})
+	defer stop()
+	rng := t.rng(n)
+	if _, err := t.oneByOne(conns, frames, rng, max(t.warm, time.Millisecond)); err != nil {
+		return r, err
+	}
+	start, begin := t.measured.cost(), time.Now()
+	l, err := t.oneByOne(conns, frames, rng, t.time)
+	if err != nil {
+		return r, err
+	}
+	r.Conns, r.Ops = n, l.count()
+	r.setTime(time.Since(begin))
+	r.setLatency(l)
+	r.setCost(t.measured.cost().minus(start), r.Ops)
+	r.ServerRSS = t.measured.rssMiB()
+	return r, nil
+}
+
+// oneByOne does so for a time, but visits each connection once at least.
+func (t *trial) oneByOne(conns []*conn, frames [][]byte, rng *rand.Rand, d time.Duration) (*latencies, error) {
+	l := newLatencies()
+	begin := time.Now()
+	for i, now := 0, begin; i < len(conns) || now.Sub(begin) < d; i++ {
+		c := conns[i%len(conns)]
+		c.queue(frames[rng.IntN(len(frames))])
+		err := c.flush()
+		if err == nil {
+			var h jute.ReplyHeader
+			if h, _, err = c.reply(); err == nil && h.Err != jute.OK {
+				err = h.Err
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read on connection %d: %w", i%len(conns), err)
+		}
+		then := time.Now()
+		l.record(then.Sub(now), 1)
+		now = then
+	}
+	return l, nil
+}
+
+// flatWatchersFirst is the smallest number of watchers measured.
+const flatWatchersFirst = 500
+
+// runFlatWatchers measures a change heard by more and more watchers, up to -keys:
+// the cost of each event, and the time until the last has heard, per watcher.
+func runFlatWatchers(ctx context.Context, t *trial) (result, error) {
+	var r result
+	s := series{}
+	for n := flatWatchersFirst; ; n *= 2 {
+		n = min(n, t.keys)
+		sub := *t
+		sub.keys = n
+		one, err := runWatch(ctx, &sub)
+		if err != nil {
+			return r, err
+		}
+		s.note(&r, "cpu_us_per_event", n, one.ServerCPU)
+		s.note(&r, "p50_us_per_watcher", n, one.P50*1e3/float64(n))
+		one.Extra = r.Extra // of all sizes; the rest is of the last
+		r = one
+		if n == t.keys {
+			break
+		}
+	}
+	s.finish(&r)
+	return r, nil
+}
