@@ -35,6 +35,7 @@ CFG
 		echo $! >"$home/$i/pid"
 		echo "server $i: clients on 127.0.0.1:$((2180 + i)), log in $home/$i/log, pid $!"
 	done
+	echo "how they are: ./bin/zooid status $home/1/zoo.cfg"
 	;;
 stop)
 	for i in 1 2 3; do

@@ -26,6 +26,8 @@ type Options struct {
 	Config map[string]string
 	// Properties are given as -D name=value, to Apache and to Zooid alike.
 	Properties map[string]string
+	// Observers are how many of an ensemble's servers, its last ones, have no vote.
+	Observers int
 }
 
 // defaultConfig makes a server answer every four-letter word and listen on nothing but its ports.
@@ -105,8 +107,12 @@ func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 	if n > 1 {
 		for i := range n {
 			own := ports[i*perServer:]
+			role := "participant"
+			if i >= n-opts.Observers {
+				role = "observer"
+			}
 			members[fmt.Sprintf("server.%d", i+1)] =
-				fmt.Sprintf("127.0.0.1:%d:%d;127.0.0.1:%d", own[1], own[2], own[0])
+				fmt.Sprintf("127.0.0.1:%d:%d:%s;127.0.0.1:%d", own[1], own[2], role, own[0])
 		}
 	}
 	servers := make([]*Server, n)

@@ -112,7 +112,7 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	var q tree.Request
 	return c.tree.Apply(term, index, batch, func(res *tree.Result) {
 		records.Next(&q)
-		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpSettings || res.Zxid == 0 {
+		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid == 0 {
 			return
 		}
 		e := check.Entry{

@@ -2,36 +2,11 @@ package crash
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
-
-// endPatience is how long a server may go on after its disk began to fail: until
-// it writes the next time.
-const endPatience = 30 * time.Second
-
-// A diskError is one row of the matrix: what the kernel answers to which system
-// call.
-type diskError struct {
-	name string
-	// inject is strace's: call, and what becomes of it.
-	call, inject string
-	// says is what the server's log must say.
-	says string
-}
-
-var diskErrors = []diskError{
-	{"a failed sync of the log", "fdatasync", "error=EIO", "can't be written"},
-	{"a failed write", "pwrite64", "error=EIO", "can't be written"},
-	{"a write without room", "pwrite64", "error=ENOSPC", "can't be written"},
-	{"a write to a disk that went read-only", "pwrite64", "error=EROFS", "can't be written"},
-	{"a lost disk", "fdatasync,pwrite64,fsync,renameat,openat", "error=EIO", "can't be written"},
-}
 
 // straced skips the test where system calls can't be made to fail.
 func straced(t *testing.T) {
@@ -44,121 +19,70 @@ func straced(t *testing.T) {
 	}
 }
 
-// inject makes system calls of a running server fail until the returned function
-// is called or the server has ended.
-func inject(t *testing.T, s *Server, call, what string) (end func()) {
-	t.Helper()
-	cmd := exec.Command("strace", "-f", "-p", fmt.Sprint(s.Pid()), "-o", "/dev/null", "-e", "trace="+call, "-e", "inject="+call+":"+what)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		cmd.Process.Signal(syscall.SIGTERM) // it lets go of the server
-		cmd.Wait()
-	}
-}
-
-// TestDiskErrors makes the disk of a server fail under load: it must end, say
-// why, and have everything it acknowledged when it is started again.
-func TestDiskErrors(t *testing.T) {
-	seed, rng := hurtful(t)
+// TestDiskErrorsAtStart makes the n-th open, read, sync, write or rename of a
+// starting server fail, for each n until it starts unharmed often enough: alone,
+// and one of three.
+func TestDiskErrorsAtStart(t *testing.T) {
+	seed, _ := hurtful(t)
 	straced(t)
 	for _, servers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("servers=%d", servers), func(t *testing.T) {
-			o := trio(seed, 500)
-			o.Servers, o.Pulses = servers, servers > 1
-			o.Config = map[string]string{"snapCount": "1000"}
+			o := trio(seed, 100)
+			o.Servers, o.Pulses, o.Config = servers, false, busyDisk
 			r := Begin(t, o)
-			for range times(0, 1, 10) {
-				for i, e := range diskErrors {
-					victim := r.leader()
-					if i%2 == 1 {
-						victim = (victim + 1) % servers
+			refusals := 0
+			for _, errno := range []string{"EIO", "ENOSPC"} {
+				for _, call := range []string{"openat", "pread64", "fdatasync", "pwrite64", "fsync", "renameat", "unlinkat", "fallocate"} {
+					if (call == "pread64" || call == "unlinkat") && errno != "EIO" {
+						continue // reading and removing take no room
 					}
-					r.fail(t, victim, e, rng)
+					n := r.failStarts(t, call, errno)
+					t.Logf("%-10s %-7s %d starts failed", call, errno, n)
+					refusals += n
 				}
 			}
-			r.undisturbed()
+			t.Logf("%d starts failed on purpose", refusals)
+			if refusals == 0 {
+				t.Error("no start failed: nothing was shown")
+			}
 			r.Verdict()
 		})
 	}
 }
 
-// fail makes one server's disk fail once and starts it again.
-func (r *Run) fail(t *testing.T, victim int, e diskError, rng *rand.Rand) {
+// failStarts starts the first server again and again, each time with the next
+// call failing, and returns how often that kept it from starting.
+func (r *Run) failStarts(t *testing.T, call, errno string) (refusals int) {
 	t.Helper()
-	s := r.Servers[victim]
-	r.WaitAnswered(100)
-	moment(rng, 200*time.Millisecond)
-	logged := len(s.Log())
-	r.Down(victim)
-	fault := time.Now()
-	end := inject(t, s, e.call, e.inject+":when=1+")
-	code, err := s.Exit(endPatience)
-	end()
-	if err != nil {
-		t.Fatalf("%s: %v; a server may not go on after it", e.name, err)
-	}
-	said := s.Log()[logged:]
-	if code != 1 || !strings.Contains(said, e.says) {
-		t.Errorf("%s: the server ended with code %d, want 1 and %q in its log:\n%s", e.name, code, e.says, said)
-	}
-	gap := time.Duration(0)
-	if len(r.Servers) > 1 {
-		gap = r.survivors(victim, fault)
-	}
-	r.Collect(victim)
-	restart := r.Restart(victim)
-	r.Up(victim)
-	t.Logf("%s: ended within %v, longest write over the others %v, restarted in %v", e.name,
-		time.Since(fault).Round(time.Millisecond)-restart.Round(time.Millisecond), gap.Round(time.Millisecond), restart.Round(time.Millisecond))
-}
-
-// TestDiskErrorsAtStart makes the n-th sync, write or rename of a starting server
-// fail, for each n until it starts unharmed often enough.
-func TestDiskErrorsAtStart(t *testing.T) {
-	seed, _ := hurtful(t)
-	straced(t)
-	o := trio(seed, 100)
-	o.Servers, o.Pulses = 1, false
-	o.Config = map[string]string{"snapCount": "1000"}
-	r := Begin(t, o)
 	s := r.Servers[0]
-	refusals := 0
-	for _, call := range []string{"fdatasync", "pwrite64", "fsync", "renameat", "unlinkat", "fallocate"} {
-		const most, enough = 12, 3
-		unharmed := 0
-		for n := 1; n <= most && unharmed < enough; n++ {
-			r.WaitAnswered(20)
-			s.Kill()
-			r.Collect(0)
-			// -D makes the server our child, not strace.
-			s.Wrap = []string{"strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=EIO:when=%d", call, n)}
-			err := s.Start()
-			s.Wrap = nil
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err = s.Ready(); err == nil {
-				s.Kill() // strace goes with it
-				r.Collect(0)
-				r.Restart(0)
-				unharmed++ // strace counts by thread: the next n may hit all the same
-				continue
-			}
-			refusals++
-			if code, exitErr := s.Exit(endPatience); exitErr != nil || code != 1 {
-				t.Errorf("%s %d: %v; the code is %d (%v), want 1", call, n, err, code, exitErr)
-			}
-			r.Restart(0)
+	const most, enough = 12, 3
+	unharmed := 0
+	for n := 1; n <= most && unharmed < enough; n++ {
+		r.WaitAnswered(20)
+		s.Kill()
+		r.Collect(0)
+		// -D makes the server our child, not strace.
+		s.Wrap = []string{"strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n)}
+		err := s.Start()
+		s.Wrap = nil
+		if err != nil {
+			t.Fatal(err)
 		}
+		if _, err = s.Ready(); err == nil {
+			s.Kill() // strace goes with it
+			r.Collect(0)
+			r.Restart(0)
+			unharmed++ // strace counts by thread: the next n may hit all the same
+			continue
+		}
+		refusals++
+		// 2 says that the configuration can't be read, which is opened, too.
+		if code, exitErr := s.Exit(endPatience); exitErr != nil || code != 1 && (code != 2 || call != "openat") {
+			t.Errorf("%s %s %d: %v; the code is %d (%v), want 1", call, errno, n, err, code, exitErr)
+		}
+		r.Restart(0)
 	}
-	t.Logf("%d starts failed on purpose", refusals)
-	if refusals == 0 {
-		t.Error("no start failed: nothing was shown")
-	}
-	r.Verdict()
+	return refusals
 }
 
 // TestSlowDisk makes every sync of the leader take long: writes get slow, and
@@ -170,10 +94,10 @@ func TestSlowDisk(t *testing.T) {
 	r.WaitAnswered(100)
 	leader := r.leader()
 	fault := time.Now()
-	end := inject(t, r.Servers[leader], "fdatasync", "delay_enter=700000")
+	x := inject(t, r.Servers[leader], "fdatasync", "delay_enter=700000")
 	time.Sleep(lasting(5*time.Second, time.Minute))
 	gap := r.Pulses[(leader+1)%3].Longest(fault, time.Now())
-	end()
+	x.end()
 	healed := time.Now()
 	for _, p := range r.Pulses {
 		if _, err := p.FirstBeat(healed, healPatience); err != nil {

@@ -49,8 +49,10 @@ var defaultConfig = map[string]string{
 	"maxClientCnxns":         "0",
 	"4lw.commands.whitelist": "*",
 	"admin.enableServer":     "false",
-	// The log is purged below the oldest of these: late enough for a Collector,
-	// which sees it only between two lives of a server.
+	// The log is purged as soon as there is a snapshot, and a Collector sees it only
+	// between two lives of a server: snapshots are for tests that kill often. The
+	// log is then kept from the oldest of these on.
+	"snapCount":                 "100000000",
 	"autopurge.snapRetainCount": "5",
 }
 
@@ -131,6 +133,21 @@ func (e *Ensemble) end(t testing.TB) {
 			t.Logf("the log of server %d ends:\n%s", s.ID, s.LogEnd())
 		}
 	}
+	if t.Failed() {
+		t.Logf("the servers' logs are kept in %s", e.keepLogs())
+	}
+}
+
+// keepLogs stores the servers' logs where they outlive the test.
+func (e *Ensemble) keepLogs() string {
+	dir, err := os.MkdirTemp("", "zooid-crash-logs-")
+	for _, s := range e.Servers {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.log", s.ID)), []byte(s.Log()), 0o644))
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return dir
 }
 
 const portsPerServer = 3 // client, peer, election

@@ -1,9 +1,16 @@
 package crash
 
 import (
+	"flag"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
+)
+
+var (
+	freezesFlag = flag.Int("leader-freezes", 0, "freeze a leader so often; 0 means 5, 100 with -long")
+	roundsFlag  = flag.Int("restart-rounds", 0, "restart each server in turn so often; 0 means 3, 100 with -long")
 )
 
 // healPatience is how long writes may stop after a fault that leaves a
@@ -18,25 +25,63 @@ func trio(seed uint64, answered int64) RunOptions {
 	}
 }
 
+// pauses are what clients of servers that nothing was done to felt of each fault.
+type pauses struct {
+	resumed []time.Duration // from the fault to the answer to a write sent after it, on the last of them
+	longest []time.Duration // write, among those under way at the fault or sent later
+}
+
+func (p *pauses) String() string {
+	return fmt.Sprintf("writes resumed after %s; longest write %s", percentiles(p.resumed), percentiles(p.longest))
+}
+
 // survivors waits until writes are answered again over all servers but one, and
 // returns the longest any of them took since the fault.
 func (r *Run) survivors(but int, fault time.Time) time.Duration {
 	r.t.Helper()
-	var longest time.Duration
+	var sum pauses
+	r.measure(but, fault, &sum)
+	return sum.longest[0]
+}
+
+// measure waits until writes are answered again over all servers but one, and
+// notes how long that took.
+func (r *Run) measure(but int, fault time.Time, sum *pauses) {
+	r.t.Helper()
+	var resumed, longest time.Duration
 	for _, p := range r.Pulses {
 		if p.Server == but {
 			continue
 		}
-		if _, err := p.FirstBeat(fault, healPatience); err != nil {
+		at, err := p.FirstBeat(fault, healPatience)
+		if err != nil {
 			r.t.Fatal(err)
 		}
+		resumed = max(resumed, at.Sub(fault))
 	}
 	for _, p := range r.Pulses {
 		if p.Server != but {
 			longest = max(longest, p.Longest(fault, time.Now()))
 		}
 	}
-	return longest
+	sum.resumed = append(sum.resumed, resumed)
+	sum.longest = append(sum.longest, longest)
+}
+
+// undisturbedVerdict ends the run, and fails the test if clients were disturbed
+// that nothing was done to. It tells what they met.
+func (r *Run) undisturbedVerdict() {
+	r.t.Helper()
+	disconnects, _ := r.Disturbed()
+	r.undisturbed()
+	count, report := r.Verdict()
+	wrong := len(count.Refused)
+	for _, p := range r.Pulses {
+		_, errors := p.Breaks()
+		wrong += len(errors)
+	}
+	r.t.Logf("clients of servers that nothing was done to: %d disconnects, %d errors; %d sessions lost; %d of %d writes lost, duplicated or out of order",
+		disconnects, wrong, count.Expired, len(report.Violations)+report.Dropped, report.Writes)
 }
 
 // undisturbed fails the test if clients were disturbed that nothing was done to.
@@ -62,7 +107,8 @@ func TestKillLeader(t *testing.T) {
 	seed, rng := hurtful(t)
 	kills := times(*leaderFlag, 30, 200)
 	r := Begin(t, trio(seed, int64(kills)*200))
-	var gaps, restarts []time.Duration
+	var sum pauses
+	var restarts []time.Duration
 	for range kills {
 		r.WaitAnswered(100)
 		moment(rng, 300*time.Millisecond)
@@ -70,22 +116,21 @@ func TestKillLeader(t *testing.T) {
 		r.Down(leader)
 		fault := time.Now()
 		r.Servers[leader].Kill()
-		gaps = append(gaps, r.survivors(leader, fault))
+		r.measure(leader, fault, &sum)
 		restarts = append(restarts, r.Restart(leader))
 		r.Up(leader)
 	}
-	t.Logf("%d leaders killed; longest write over the survivors: %s; restart until serving: %s", kills, percentiles(gaps), percentiles(restarts))
-	r.undisturbed()
-	r.Verdict()
+	t.Logf("%d leaders killed: over the survivors %s; restart until serving: %s", kills, &sum, percentiles(restarts))
+	r.undisturbedVerdict()
 }
 
 // TestFreezeLeader stops the leader's process for three seconds and lets it go
 // on. Nobody's connection may end, the leader's clients' included.
 func TestFreezeLeader(t *testing.T) {
 	seed, rng := hurtful(t)
-	freezes := times(0, 5, 100)
+	freezes := times(*freezesFlag, 5, 100)
 	r := Begin(t, trio(seed, int64(freezes)*200))
-	var gaps []time.Duration
+	var sum pauses
 	for range freezes {
 		r.WaitAnswered(100)
 		moment(rng, 300*time.Millisecond)
@@ -94,7 +139,7 @@ func TestFreezeLeader(t *testing.T) {
 		if err := r.Servers[leader].Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		gaps = append(gaps, r.survivors(leader, fault))
+		r.measure(leader, fault, &sum)
 		time.Sleep(time.Until(fault.Add(3 * time.Second)))
 		thawed := time.Now()
 		if err := r.Servers[leader].Signal(syscall.SIGCONT); err != nil {
@@ -104,9 +149,8 @@ func TestFreezeLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d leaders frozen for 3 s; longest write over the others: %s", freezes, percentiles(gaps))
-	r.undisturbed()
-	r.Verdict()
+	t.Logf("%d leaders frozen for 3 s: over the others %s", freezes, &sum)
+	r.undisturbedVerdict()
 }
 
 // TestFreezeAny stops any server for a moment or longer: syncs and reads over it
@@ -127,16 +171,15 @@ func TestFreezeAny(t *testing.T) {
 		}
 	}
 	t.Logf("%d servers frozen for up to 1.5 s", freezes)
-	r.undisturbed()
-	r.Verdict()
+	r.undisturbedVerdict()
 }
 
 // TestRollingRestart restarts each server in turn as an operator does.
 func TestRollingRestart(t *testing.T) {
 	seed, rng := hurtful(t)
-	rounds := times(0, 3, 100)
+	rounds := times(*roundsFlag, 3, 100)
 	r := Begin(t, trio(seed, int64(rounds)*300))
-	var gaps []time.Duration
+	var sum pauses
 	for range rounds {
 		for i := range r.Servers {
 			r.WaitAnswered(100)
@@ -146,46 +189,11 @@ func TestRollingRestart(t *testing.T) {
 			if code := r.Servers[i].Stop(); code != 0 {
 				t.Errorf("server %d ended with code %d on SIGTERM", i+1, code)
 			}
-			gaps = append(gaps, r.survivors(i, fault))
+			r.measure(i, fault, &sum)
 			r.Restart(i)
 			r.Up(i)
 		}
 	}
-	t.Logf("%d rounds of planned restarts; longest write over the others: %s", rounds, percentiles(gaps))
-	r.undisturbed()
-	r.Verdict()
-}
-
-// TestKillRandom kills one, two or all three servers at once, while they write
-// snapshots: what counts is that nothing is lost.
-func TestKillRandom(t *testing.T) {
-	seed, rng := hurtful(t)
-	rounds := times(0, 15, 300)
-	o := trio(seed, int64(rounds)*100)
-	o.Config = map[string]string{"snapCount": "2000"}
-	r := Begin(t, o)
-	kills := 0
-	for range rounds {
-		r.WaitAnswered(100)
-		moment(rng, 300*time.Millisecond)
-		dead := rng.Perm(len(r.Servers))[:1+rng.IntN(len(r.Servers))]
-		for _, i := range dead {
-			r.Servers[i].Kill()
-			kills++
-		}
-		for _, i := range dead {
-			r.Collect(i)
-			moment(rng, 200*time.Millisecond)
-			if err := r.Servers[i].Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, i := range dead {
-			if _, err := r.Servers[i].Ready(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	t.Logf("%d kills in %d rounds", kills, rounds)
-	r.Verdict()
+	t.Logf("%d rounds of planned restarts: over the others %s", rounds, &sum)
+	r.undisturbedVerdict()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -18,22 +19,42 @@ func TestPartitionsOfPackets(t *testing.T) {
 		o.Wraps = append(o.Wraps, []string{"ip", "netns", "exec", name})
 	}
 	r := Begin(t, o)
-	r.partitions(func(is cut) {
-		for i, name := range names {
-			run(t, "ip", "netns", "exec", name, "iptables", "-F", "INPUT")
-			for j := range names {
-				if i != j && is(j, i) {
-					run(t, "ip", "netns", "exec", name, "iptables", "-A", "INPUT", "-s", hosts[j], "-j", "DROP")
+	for range times(0, 1, 5) {
+		r.partitions(func() int { return dropped(t, names) }, func(is cut) {
+			for i, name := range names {
+				run(t, "ip", "netns", "exec", name, "iptables", "-F", "INPUT")
+				for j := range names {
+					if i != j && is(j, i) {
+						run(t, "ip", "netns", "exec", name, "iptables", "-A", "INPUT", "-s", hosts[j], "-j", "DROP")
+					}
 				}
 			}
-		}
-	})
+		})
+	}
 	// After lost packets each TCP connection comes back in its own time, and
 	// servers on the majority's side can be without a leader for longer than this
 	// test's short patience: that is told, not judged.
 	n, example := r.Disturbed()
 	t.Logf("%d connections to servers that were not cut off ended, such as %q", n, example)
 	r.Verdict()
+}
+
+// dropped is how many packets the rules in force have dropped.
+func dropped(t *testing.T, names []string) (sum int) {
+	t.Helper()
+	for _, name := range names {
+		out, err := exec.Command("ip", "netns", "exec", name, "iptables", "-nvxL", "INPUT").Output()
+		if err != nil {
+			t.Fatalf("count the packets dropped in %s: %v", name, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			var packets, bytes int
+			if n, _ := fmt.Sscanf(line, "%d %d DROP", &packets, &bytes); n == 2 {
+				sum += packets
+			}
+		}
+	}
+	return sum
 }
 
 // namespaces makes n network namespaces on one bridge that this process reaches,

@@ -1,6 +1,9 @@
 package crash
 
 import (
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -17,7 +20,7 @@ func partitioned(seed uint64) RunOptions {
 const (
 	minorityPatience = 2 * time.Second // syncLimit ticks of the above
 	// isolation lasts long enough for the minority's clients to be turned away.
-	isolation = minorityPatience + 2*time.Second
+	isolation = minorityPatience + 3*time.Second
 	// deafness is how long one-way partitions and bridges last.
 	deafness = 2 * time.Second
 )
@@ -31,7 +34,7 @@ type partition struct {
 	name   string
 	leads  bool // the victim is the leader
 	cut    func(victim int) cut
-	severe bool // the victim is cut off from a majority, both ways
+	severe bool // the victim is cut off from a majority, or nobody hears it
 }
 
 func both(v int) cut   { return func(from, to int) bool { return from == v || to == v } }
@@ -45,7 +48,7 @@ var partitions = []partition{
 	{"the leader hears nothing", true, deaf, false},
 	{"nobody hears the leader", true, mute, false},
 	{"a follower hears nothing", false, deaf, false},
-	{"nobody hears a follower", false, mute, false},
+	{"nobody hears a follower", false, mute, true},
 	{"a bridge", true, bridge, false},
 }
 
@@ -55,8 +58,16 @@ func TestPartitions(t *testing.T) {
 	o := partitioned(seed)
 	o.PeerProxies = true
 	r := Begin(t, o)
+	held := 0
 	for range times(0, 1, 20) {
-		r.partitions(func(is cut) {
+		r.partitions(func() (n int) {
+			for _, p := range r.Peers {
+				_, _, own := p.Counts()
+				n += own
+			}
+			n, held = n-held, n
+			return n
+		}, func(is cut) {
 			for way, p := range r.Peers {
 				// A message from i to j goes up the connection that i dialled and down
 				// the one that j dialled; peers answer nothing on a connection but its
@@ -74,8 +85,9 @@ func TestPartitions(t *testing.T) {
 	r.Verdict()
 }
 
-// partitions goes through the matrix; set makes a partition, or heals one.
-func (r *Run) partitions(set func(cut)) {
+// partitions goes through the matrix; set makes a partition, or heals one, and
+// kept says how much was kept from its receiver since it was asked last.
+func (r *Run) partitions(kept func() int, set func(cut)) {
 	heal := func() { set(func(int, int) bool { return false }) }
 	for _, p := range partitions {
 		r.WaitAnswered(100)
@@ -98,6 +110,10 @@ func (r *Run) partitions(set func(cut)) {
 		} else {
 			time.Sleep(time.Until(fault.Add(deafness)))
 		}
+		dropped := kept()
+		if dropped == 0 {
+			r.t.Errorf("%s: nothing was kept from anybody: nothing was shown", p.name)
+		}
 		healed := time.Now()
 		heal()
 		back := time.Duration(0)
@@ -113,8 +129,8 @@ func (r *Run) partitions(set func(cut)) {
 			r.Up((victim + 1) % 3)
 			r.Up((victim + 2) % 3)
 		}
-		r.t.Logf("%s: longest write over the others %v; after it healed, writes over all servers again within %v",
-			p.name, gap.Round(time.Millisecond), back.Round(time.Millisecond))
+		r.t.Logf("%s: %d packets or chunks kept back, longest write over the others %v; after it healed, writes over all servers again within %v",
+			p.name, dropped, gap.Round(time.Millisecond), back.Round(time.Millisecond))
 	}
 }
 
@@ -173,41 +189,87 @@ func TestPeerNetwork(t *testing.T) {
 	o := partitioned(seed)
 	o.PeerProxies = true
 	r := Begin(t, o)
-	faults := 0
+	d := newDeck(rng, peerFaults)
 	for range times(0, 20, 500) {
 		r.WaitAnswered(20)
-		for _, p := range r.Peers {
-			faults += hurt(p, rng.IntN(8), time.Duration(rng.IntN(60))*time.Millisecond)
+		for _, way := range slices.SortedFunc(maps.Keys(r.Peers), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
+			d.hurt(r.Peers[way])
 		}
 		moment(rng, 400*time.Millisecond)
 		for _, p := range r.Peers {
 			p.Set(Faults{})
 		}
 	}
-	t.Logf("%d faults", faults)
+	d.told(t, slices.Collect(maps.Values(r.Peers)))
 	r.Verdict()
 }
 
-// hurt does something to a proxy that lasts until the next Set, and says whether
-// it did.
-func hurt(p *Proxy, what int, delay time.Duration) int {
-	switch what {
-	case 0:
+// A networkFault is something done to a proxy that lasts until the next Set.
+type networkFault struct {
+	name string
+	do   func(p *Proxy, delay time.Duration)
+}
+
+var peerFaults = []networkFault{
+	{"nothing", func(*Proxy, time.Duration) {}},
+	{"delay", func(p *Proxy, delay time.Duration) {
 		p.Set(Faults{Up: Line{Delay: delay}, Down: Line{Delay: delay / 2}})
-	case 1:
-		p.Set(Faults{Up: Line{BytesPerSecond: 64 << 10}})
-	case 2:
-		p.Set(Faults{Down: Line{BytesPerSecond: 32 << 10}})
-	case 3:
-		p.Set(Faults{Up: Line{Block: true}})
-	case 4:
-		p.CutAfter(1 + int64(delay)/1e3)
-	case 5:
-		p.Reset()
-	default:
-		return 0
+	}},
+	{"throttle up", func(p *Proxy, _ time.Duration) { p.Set(Faults{Up: Line{BytesPerSecond: 64 << 10}}) }},
+	{"throttle down", func(p *Proxy, _ time.Duration) { p.Set(Faults{Down: Line{BytesPerSecond: 32 << 10}}) }},
+	{"hold back", func(p *Proxy, _ time.Duration) { p.Set(Faults{Up: Line{Block: true}}) }},
+	{"cut inside a frame", func(p *Proxy, delay time.Duration) { p.CutAfter(1 + delay.Microseconds()) }},
+	{"reset", func(p *Proxy, _ time.Duration) { p.Reset() }},
+	{"nothing at all", func(*Proxy, time.Duration) {}},
+}
+
+var clientFaults = append(slices.Clone(peerFaults),
+	// The server's side is gone, and the client finds out later.
+	networkFault{"half-open", func(p *Proxy, _ time.Duration) { p.HalfOpen() }},
+	networkFault{"refuse", func(p *Proxy, _ time.Duration) { p.Set(Faults{Refuse: true}); p.Reset() }},
+)
+
+// A deck deals faults in random order, each as often as the others.
+type deck struct {
+	rng    *rand.Rand
+	faults []networkFault
+	rest   []int
+	dealt  []int // by fault
+}
+
+func newDeck(rng *rand.Rand, faults []networkFault) *deck {
+	return &deck{rng: rng, faults: faults, dealt: make([]int, len(faults))}
+}
+
+// hurt does the next fault to a proxy.
+func (d *deck) hurt(p *Proxy) {
+	if len(d.rest) == 0 {
+		d.rest = d.rng.Perm(len(d.faults))
 	}
-	return 1
+	n := d.rest[0]
+	d.rest = d.rest[1:]
+	d.dealt[n]++
+	d.faults[n].do(p, time.Duration(d.rng.IntN(60))*time.Millisecond)
+}
+
+// told tells what was done, and fails the test if it was too little.
+func (d *deck) told(t *testing.T, proxies []*Proxy) {
+	t.Helper()
+	for i, f := range d.faults {
+		t.Logf("%4d times: %s", d.dealt[i], f.name)
+		if d.dealt[i] == 0 {
+			t.Errorf("%s was never done: the run proves too little", f.name)
+		}
+	}
+	var accepted, broken, held int
+	for _, p := range proxies {
+		a, b, h := p.Counts()
+		accepted, broken, held = accepted+a, broken+b, held+h
+	}
+	t.Logf("%d connections passed the proxies, %d were broken on purpose, %d chunks held back", accepted, broken, held)
+	if broken == 0 || held == 0 {
+		t.Errorf("%d connections broken, %d chunks held back: the run proves too little", broken, held)
+	}
 }
 
 // TestClientNetwork does the same and more to the ways between clients and
@@ -217,22 +279,11 @@ func TestClientNetwork(t *testing.T) {
 	o := trio(seed, 1000)
 	o.ClientProxies, o.Pulses = true, false
 	r := Begin(t, o)
-	faults := 0
+	d := newDeck(rng, clientFaults)
 	for range times(0, 25, 500) {
 		r.WaitAnswered(20)
 		for _, p := range r.Clients {
-			what := rng.IntN(10)
-			switch what {
-			case 8: // the server's side is gone, and the client finds out later
-				p.HalfOpen()
-				faults++
-			case 9:
-				p.Set(Faults{Refuse: true})
-				p.Reset()
-				faults++
-			default:
-				faults += hurt(p, what, time.Duration(rng.IntN(60))*time.Millisecond)
-			}
+			d.hurt(p)
 		}
 		moment(rng, 400*time.Millisecond)
 		for _, p := range r.Clients {
@@ -240,6 +291,6 @@ func TestClientNetwork(t *testing.T) {
 			p.Set(Faults{})
 		}
 	}
-	t.Logf("%d faults", faults)
+	d.told(t, r.Clients)
 	r.Verdict()
 }

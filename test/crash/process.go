@@ -26,9 +26,10 @@ const (
 
 // binary is built once per test run.
 var binary struct {
-	once sync.Once
-	path string
-	err  error
+	once  sync.Once
+	path  string
+	given bool // somebody else's, not to be removed
+	err   error
 }
 
 // Build compiles cmd/zooid, once per test run, and returns the program's path.
@@ -43,6 +44,7 @@ func Build(t testing.TB) string {
 		}
 		binary.path = filepath.Join(dir, "zooid")
 		cmd := exec.Command("go", "build", "-o", binary.path, "github.com/zooid-project/zooid/cmd/zooid")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that every file it opens is one of its own
 		if out, err := cmd.CombinedOutput(); err != nil {
 			binary.err = fmt.Errorf("build cmd/zooid: %w\n%s", err, out)
 		}
@@ -53,9 +55,17 @@ func Build(t testing.TB) string {
 	return binary.path
 }
 
+// UseBinary makes Build return a program that is there already, by its absolute
+// path; "" changes nothing.
+func UseBinary(path string) {
+	if path != "" {
+		binary.once.Do(func() { binary.path, binary.given = path, true })
+	}
+}
+
 // RemoveBinary removes what Build made.
 func RemoveBinary() {
-	if binary.path != "" {
+	if binary.path != "" && !binary.given {
 		os.RemoveAll(filepath.Dir(binary.path))
 	}
 }
@@ -168,6 +178,22 @@ func (s *Server) Running() bool {
 
 // Pid is the process id of a running server.
 func (s *Server) Pid() int { return s.process.Process.Pid }
+
+// stopped says whether every thread of the process stands still after SIGSTOP.
+func (s *Server) stopped() bool {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread is gone
+		}
+		// "pid (name) state ...": T is stopped.
+		if _, state, ok := bytes.Cut(b, []byte(") ")); !ok || state[0] != 'T' {
+			return false
+		}
+	}
+	return err == nil && len(tasks) > 0
+}
 
 // Signal sends the server a signal, such as SIGSTOP.
 func (s *Server) Signal(signal syscall.Signal) error {

@@ -50,7 +50,7 @@ type Proxy struct {
 	closed  bool
 
 	// Counts for those who must know that something happened.
-	accepted, resets int
+	accepted, resets, held int
 }
 
 // pair is one forwarded connection.
@@ -120,12 +120,12 @@ func (p *Proxy) HalfOpen() int {
 	return len(p.pairs)
 }
 
-// Counts returns how many connections were accepted, and how many broken on
-// purpose.
-func (p *Proxy) Counts() (accepted, broken int) {
+// Counts returns how many connections were accepted, how many broken on purpose,
+// and how many chunks of bytes were held back by a Block.
+func (p *Proxy) Counts() (accepted, broken, held int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.accepted, p.resets
+	return p.accepted, p.resets, p.held
 }
 
 // Close ends the proxy and its connections.
@@ -245,6 +245,9 @@ func (p *Proxy) halved(c *pair) bool {
 func (p *Proxy) hold(x parcel, line func(*Faults) *Line) bool {
 	time.Sleep(time.Until(x.due))
 	p.mu.Lock()
+	if line(&p.faults).Block {
+		p.held++
+	}
 	for line(&p.faults).Block && !p.closed {
 		p.changed.Wait()
 	}

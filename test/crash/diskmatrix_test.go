@@ -1,0 +1,235 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The matrix of disk errors: what fails, how, and on whom.
+
+// A diskFault is a row: which system calls of a server fail, and how.
+type diskFault struct {
+	what  string
+	calls string // strace's names
+	errno string
+}
+
+// said is what the server's log must hold of each error.
+var said = map[string]string{"EIO": "input/output error", "ENOSPC": "no space left on device", "EROFS": "read-only file system"}
+
+var diskFaults = []diskFault{
+	{"write", "pwrite64", "EIO"},
+	{"write", "pwrite64", "ENOSPC"},
+	{"write", "pwrite64", "EROFS"},
+	{"sync of a file", "fdatasync", "EIO"},
+	{"sync of a file", "fdatasync", "ENOSPC"},
+	{"sync of a directory", "fsync", "EIO"},
+	{"sync of a directory", "fsync", "ENOSPC"},
+	{"open and create", "openat", "EIO"},
+	{"open and create", "openat", "ENOSPC"},
+	{"rename", "renameat", "EIO"},
+	{"rename", "renameat", "ENOSPC"},
+	{"allocate", "fallocate", "EIO"},
+	{"allocate", "fallocate", "ENOSPC"},
+	{"remove", "unlinkat", "EIO"},
+	{"remove", "unlinkat", "EROFS"},
+	{"everything", "fdatasync,pwrite64,fsync,renameat,openat,unlinkat,fallocate", "EIO"},
+}
+
+const (
+	// endPatience is how long a server may go on after a disk error that it must not
+	// survive: until it writes the next time.
+	endPatience = 30 * time.Second
+	// callPatience is how long a server under load may take until it makes a call
+	// again: it writes snapshots, new segments of the log and purges all the time.
+	callPatience = 30 * time.Second
+	// afterwards is how long a server is watched that outlives an error.
+	afterwards = 1500 * time.Millisecond
+)
+
+// busyDisk makes a server use most of its disk's calls within seconds: small
+// segments and many snapshots. growingDisk has no snapshots, so that no segment
+// is used again and each new one is allocated.
+var (
+	busyDisk    = map[string]string{"snapCount": "1000", "preAllocSize": "256"}
+	growingDisk = map[string]string{"preAllocSize": "256"}
+)
+
+// full is what a server's log says when it refuses writes for lack of room.
+const full = "the disk is nearly full"
+
+// An injection makes system calls of a running server fail.
+type injection struct {
+	cmd  *exec.Cmd
+	file string
+}
+
+// inject begins one; end must be called, the server having ended or not.
+func inject(t *testing.T, s *Server, calls, what string) *injection {
+	t.Helper()
+	x := &injection{file: filepath.Join(t.TempDir(), "strace")}
+	x.cmd = exec.Command("strace", "-f", "-p", fmt.Sprint(s.Pid()), "-o", x.file, "-e", "trace="+calls, "-e", "inject="+calls+":"+what)
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := x.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// count is how many calls have failed.
+func (x *injection) count() int {
+	b, err := os.ReadFile(x.file)
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(b), "(INJECTED)")
+}
+
+func (x *injection) end() {
+	x.cmd.Process.Signal(syscall.SIGTERM) // it lets go of the server
+	x.cmd.Wait()
+}
+
+// TestDiskErrors goes through the matrix: a server alone, the leader of three, a
+// follower. A server whose log is struck must end and say why. One that can go on,
+// as without a snapshot, says so and goes on. Nothing acknowledged is lost either
+// way, and the others don't stop.
+func TestDiskErrors(t *testing.T) {
+	seed, _ := hurtful(t)
+	straced(t)
+	var table []string
+	for _, servers := range []int{1, 3} {
+		for _, growing := range []bool{false, true} {
+			t.Run(fmt.Sprintf("servers=%d,growing=%v", servers, growing), func(t *testing.T) {
+				o := trio(seed, 200)
+				o.Servers, o.Config, o.Allowed = servers, busyDisk, []jute.Code{jute.ErrThrottledOp}
+				if growing {
+					o.Config = growingDisk
+				}
+				r := Begin(t, o)
+				for range times(0, 1, 3) {
+					table = append(table, r.strikeAll(t, growing)...)
+				}
+				r.undisturbed()
+				r.Verdict()
+			})
+		}
+	}
+	slices.Sort(table)
+	t.Logf("%d cells:\n%s", len(table), strings.Join(table, "\n"))
+}
+
+// strikeAll goes through the matrix once: the rows about allocating, or the
+// others.
+func (r *Run) strikeAll(t *testing.T, growing bool) (table []string) {
+	t.Helper()
+	whom := []string{"leader", "follower"}
+	if len(r.Servers) == 1 {
+		whom = []string{"alone"}
+	}
+	for _, f := range diskFaults {
+		if (f.calls == "fallocate") != growing {
+			continue
+		}
+		for _, who := range whom {
+			victim := r.leader()
+			if who == "follower" {
+				victim = (victim + 1) % len(r.Servers)
+			}
+			cell := fmt.Sprintf("%-20s %-7s %-9s %s", f.what, f.errno, who, r.strike(t, victim, f))
+			t.Log(cell)
+			table = append(table, cell)
+		}
+	}
+	return table
+}
+
+// strike does what one cell says to a server, checks what it must do, and starts
+// it again. It returns what happened.
+func (r *Run) strike(t *testing.T, victim int, f diskFault) string {
+	t.Helper()
+	s := r.Servers[victim]
+	r.WaitAnswered(50)
+	for i := range r.Servers {
+		r.peek(i)
+	}
+	logged := len(s.Log())
+	r.Down(victim)
+	fault := time.Now()
+	x := inject(t, s, f.calls, "error="+f.errno)
+	for deadline := fault.Add(callPatience); x.count() == 0 && s.Running(); time.Sleep(readyPause) {
+		if time.Now().After(deadline) {
+			x.end()
+			t.Fatalf("%s %s: the server did not call %s within %v: nothing was shown", f.what, f.errno, f.calls, callPatience)
+		}
+	}
+	visible := func() bool {
+		text := s.Log()[logged:]
+		return strings.Contains(text, said[f.errno]) || f.errno == "ENOSPC" && strings.Contains(text, full)
+	}
+	for deadline := time.Now().Add(callPatience); s.Running() && !visible() && time.Now().Before(deadline); {
+		time.Sleep(readyPause)
+	}
+	code, err := s.Exit(afterwards) // what is said first may be the end, or not
+	ended := err == nil
+	x.end()
+	failed := x.count()
+	text := s.Log()[logged:]
+	if failed == 0 {
+		t.Errorf("%s %s: the server ended (code %d) though nothing failed:\n%s", f.what, f.errno, code, text)
+	}
+	if !visible() {
+		t.Errorf("%s %s: the server's log doesn't say %q:\n%s", f.what, f.errno, said[f.errno], text)
+	}
+	if ended && code != 1 {
+		t.Errorf("%s %s: the server ended with code %d, want 1:\n%s", f.what, f.errno, code, text)
+	}
+	gap := time.Duration(0)
+	if len(r.Servers) > 1 {
+		gap = r.survivors(victim, fault)
+	}
+	what := fmt.Sprintf("ended with code %d after %d failed calls", code, failed)
+	if !ended {
+		what = fmt.Sprintf("%d calls failed, went on", failed)
+		if strings.Contains(text, full) {
+			what = fmt.Sprintf("%d calls failed, refused writes until there was room", failed)
+		}
+		if _, err := r.Pulses[victim].FirstBeat(time.Now(), healPatience); err != nil {
+			t.Errorf("%s %s: the server neither ended nor serves: %v; its log says:\n%s", f.what, f.errno, err, text)
+		}
+		s.Kill()
+	}
+	r.Collect(victim)
+	r.Restart(victim)
+	r.Up(victim)
+	if len(r.Servers) > 1 {
+		what += fmt.Sprintf("; longest write over the others %v", gap.Round(time.Millisecond))
+	}
+	return what
+}
+
+// peek reads what a running server's log holds, before it is purged: the process
+// stands still meanwhile, so that its folder is as a kill would leave it.
+func (r *Run) peek(server int) {
+	r.t.Helper()
+	s := r.Servers[server]
+	if err := s.Signal(syscall.SIGSTOP); err != nil {
+		r.t.Fatal(err)
+	}
+	defer s.Signal(syscall.SIGCONT)
+	for deadline := time.Now().Add(stopPatience); !s.stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("server %d did not stop at SIGSTOP", s.ID)
+		}
+	}
+	r.Collect(server)
+}
