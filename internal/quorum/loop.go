@@ -35,6 +35,9 @@ type Shell interface {
 	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
 	// with EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
+	// Beside begins work, which another goroutine may do. The caller goes on with
+	// what has nothing to do with it, then calls wait, which returns when it is done.
+	Beside(work func()) (wait func())
 }
 
 // EventKind says what an Event is.
@@ -283,14 +286,34 @@ func (l *Loop) Turn() {
 		for _, m := range l.ef.Send {
 			l.send(m)
 		}
-		for _, m := range l.ef.Appends {
-			l.write(m)
-		}
-		for _, m := range l.ef.Applies {
-			l.apply(m)
-		}
+		l.carryOut(l.ef.Append, l.ef.Apply)
 	}
 }
+
+// carryOut writes what raft wants on the disk and applies what is committed; each
+// may be nil. What is committed is on the disk already, and what is written is
+// applied in a later turn: so neither waits for the other, unless one of them is
+// about more than plain entries.
+func (l *Loop) carryOut(write, apply *pb.Message) {
+	if apply == nil || write == nil || write.GetSnapshot() != nil || slices.ContainsFunc(apply.GetEntries(), reconfigures) {
+		if write != nil {
+			l.write(write)
+		}
+		if apply != nil && l.failed == nil && l.gather(apply) {
+			l.finish(apply, l.o.State.Apply(l.entries))
+		}
+		return
+	}
+	l.gather(apply)
+	var err error
+	wait := l.o.Shell.Beside(func() { err = l.o.State.Apply(l.entries) })
+	l.write(write)
+	wait()
+	l.finish(apply, err)
+}
+
+// reconfigures reports whether raft's membership changes with an entry.
+func reconfigures(e *pb.Entry) bool { return e.GetType() != pb.EntryNormal }
 
 // feed gives the node what the state machine wants to be agreed on, or sends it
 // to the leader.
@@ -382,11 +405,8 @@ func (l *Loop) deliver(responses []*pb.Message) {
 	}
 }
 
-// apply hands committed entries to the state machine.
-func (l *Loop) apply(m *pb.Message) {
-	if l.failed != nil {
-		return
-	}
+// gather makes committed entries ready for the state machine; false is a failure.
+func (l *Loop) gather(m *pb.Message) bool {
 	l.entries = l.entries[:0]
 	for _, e := range m.GetEntries() {
 		if e.GetIndex() != l.applied+1 {
@@ -395,19 +415,26 @@ func (l *Loop) apply(m *pb.Message) {
 		l.applied = e.GetIndex()
 		l.snap.logBytes += int64(len(e.GetData()))
 		entry := Entry{Term: e.GetTerm(), Index: e.GetIndex(), Data: e.GetData()}
-		if e.GetType() != pb.EntryNormal {
+		if reconfigures(e) {
 			conf, err := l.node.ApplyConfChange(e)
 			if err != nil {
 				l.failed = err
-				return
+				return false
 			}
 			l.memberAt(conf, e.GetIndex())
 			entry.Data = nil
 		}
 		l.entries = append(l.entries, entry)
 	}
-	if err := l.o.State.Apply(l.entries); err != nil {
+	return true
+}
+
+// finish does what follows when the state machine has applied what was gathered.
+func (l *Loop) finish(m *pb.Message, err error) {
+	if l.failed == nil {
 		l.failed = err
+	}
+	if l.failed != nil {
 		return
 	}
 	clear(l.entries)

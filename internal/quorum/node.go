@@ -46,17 +46,17 @@ type Node struct {
 	term   uint64
 }
 
-// Effects is what one turn of a Node asks of its shell. The slices are reused
-// by the next turn.
+// Effects is what one turn of a Node asks of its shell. Send is reused by the next
+// turn.
 type Effects struct {
 	// Send holds messages to peers, to be sent in order; each may be lost.
 	Send []*pb.Message
-	// Appends holds writes to carry out in order. Once one is durable its
-	// Responses go to Node.Step (those addressed to this node) or to peers.
-	Appends []*pb.Message
-	// Applies holds committed entries to apply in order; the Responses go to
-	// Node.Step afterwards.
-	Applies []*pb.Message
+	// Append, if not nil, is to be written. Once it is durable its Responses go to
+	// Node.Step (those addressed to this node) or to peers.
+	Append *pb.Message
+	// Apply, if not nil, holds committed entries to apply in order; the Responses
+	// go to Node.Step afterwards.
+	Apply *pb.Message
 	// Reads holds answers to ReadIndex: once Index is applied, the read is safe.
 	Reads []raft.ReadState
 	// LeaderChanged says that Leader, IsLeader or Term differ from last turn.
@@ -155,8 +155,7 @@ func (n *Node) HasReady() bool { return n.raw.HasReady() }
 
 // Turn moves what raft wants done into ef, and reports whether there is any.
 func (n *Node) Turn(ef *Effects) bool {
-	ef.Send, ef.Appends, ef.Applies, ef.Reads = ef.Send[:0], ef.Appends[:0], ef.Applies[:0], nil
-	ef.LeaderChanged = false
+	*ef = Effects{Send: ef.Send[:0]}
 	if !n.raw.HasReady() {
 		return false
 	}
@@ -164,9 +163,9 @@ func (n *Node) Turn(ef *Effects) bool {
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
-			ef.Appends = append(ef.Appends, m)
+			ef.Append = m // raft makes one at most
 		case raft.LocalApplyThread:
-			ef.Applies = append(ef.Applies, m)
+			ef.Apply = m
 		default:
 			ef.Send = append(ef.Send, m)
 		}

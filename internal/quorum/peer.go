@@ -53,6 +53,8 @@ type Peer struct {
 	streams   *streams
 	writer    snapshotWriter
 
+	work   chan func()   // for the goroutine that works beside the loop's
+	worked chan struct{} // it has; capacity 1
 	kicked chan struct{} // capacity 1
 	yield  chan struct{} // capacity 1
 	stop   chan struct{}
@@ -64,7 +66,7 @@ type Peer struct {
 // before Start.
 func Open(o Options) (*Peer, error) {
 	p := &Peer{
-		o: o, kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Log),
 	}
 	p.transport.secure = o.Secure
@@ -130,6 +132,8 @@ func (p *Peer) Status() Status { return p.loop.Status() }
 // run is the loop's goroutine.
 func (p *Peer) run() {
 	defer close(p.done)
+	defer close(p.work)
+	go p.workBeside()
 	defer p.streams.drop()
 	defer p.transport.close()
 	defer p.writer.close()
@@ -212,6 +216,22 @@ func (p *Peer) handle(e Event) {
 		p.transport.frames.give(e.Data)
 	}
 }
+
+// workBeside does what the loop has no need to wait for while it writes.
+func (p *Peer) workBeside() {
+	for work := range p.work {
+		work()
+		p.worked <- struct{}{}
+	}
+}
+
+// Beside implements Shell.
+func (p *Peer) Beside(work func()) (wait func()) {
+	p.work <- work
+	return p.waitBeside
+}
+
+func (p *Peer) waitBeside() { <-p.worked }
 
 // Send implements Shell.
 func (p *Peer) Send(to uint64, kind FrameKind, payload []byte) bool {

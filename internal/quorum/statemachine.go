@@ -17,8 +17,8 @@ type Leadership struct {
 	Term     uint64
 }
 
-// A StateMachine is what the log is for. Peer calls its methods from one
-// goroutine, so they may not wait for the log.
+// A StateMachine is what the log is for. Peer calls its methods one at a time, and
+// goes on when they return, so they may not wait for the log.
 type StateMachine interface {
 	// Batch returns the next entry's data to propose, or nil. It is asked only of
 	// the leader, and not again before what it returned is on this server's disk;

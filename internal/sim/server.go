@@ -563,6 +563,16 @@ func (l *life) WriteSnapshot(meta storage.Meta, image quorum.Image) {
 	write()
 }
 
+// Beside implements quorum.Shell: the work is done before what the loop does
+// meanwhile, or after it.
+func (l *life) Beside(work func()) (wait func()) {
+	if chance(l.w.besideDice, 50) {
+		return work
+	}
+	work()
+	return func() {}
+}
+
 // diceReader gives storage its salts.
 type diceReader struct{ r *rand.Rand }
 

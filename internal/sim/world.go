@@ -33,7 +33,7 @@ type World struct {
 	failure []string // what went wrong, first first
 	ended   bool
 
-	netDice, diskDice, faultDice, auditDice *rand.Rand
+	netDice, diskDice, faultDice, auditDice, besideDice *rand.Rand
 
 	servers []*host
 	clients []*client
