@@ -16,7 +16,7 @@ import (
 //	│ level(4) body(4) ConfState: 4 × {count(4) ids(8 each)} autoLeave(1)      crc(4)  │ header, length bytes
 //	├──────────────────────────────────────────────────────────────────────────────────┤
 //	│ magic(4) number(4) raw length(4) stored length(4) crc of stored(4) crc of these(4)│ chunk, from number 0 on
-//	│ stored bytes: zstd                                                               │
+//	│ stored bytes: an S2 block; in format 1, of another magic, zstd                   │
 //	├──────────────────────────────────────────────────────────────────────────────────┤
 //	│ ...                                                                              │
 //	├──────────────────────────────────────────────────────────────────────────────────┤
@@ -29,8 +29,9 @@ import (
 const (
 	snapMagic      = "ZOOIDSNP"
 	snapEndMagic   = "ZOOIDEND"
-	snapFormat     = 1
-	chunkMagic     = 0x315a4843 // "CHZ1"
+	snapFormat     = 2
+	chunkMagic     = 0x31534843 // "CHS1"
+	chunkMagicZstd = 0x315a4843 // "CHZ1"
 	snapFixedSize  = 64
 	chunkHeader    = 24
 	snapFooterSize = 72
@@ -98,8 +99,8 @@ func parseMeta(b []byte) (m Meta, size int, fault string) {
 	if len(b) < snapFixedSize || string(b[:8]) != snapMagic {
 		return m, 0, "not the start of a snapshot"
 	}
-	if f := le.Uint32(b[8:]); f != snapFormat {
-		return m, 0, fmt.Sprintf("snapshot format %d; this version reads format %d", f, snapFormat)
+	if f := le.Uint32(b[8:]); f == 0 || f > snapFormat {
+		return m, 0, fmt.Sprintf("snapshot format %d; this version reads formats 1 to %d", f, snapFormat)
 	}
 	size = int(le.Uint32(b[12:]))
 	if size < snapFixedSize+21 || size > min(len(b), snapHeaderMax) ||
@@ -137,6 +138,7 @@ type chunkPlace struct {
 	off         int64
 	raw, stored uint32
 	crc         uint32
+	zstd        bool // and not S2: of format 1
 }
 
 func (c *chunkPlace) append(buf []byte, number uint32) []byte {
@@ -150,10 +152,11 @@ func (c *chunkPlace) append(buf []byte, number uint32) []byte {
 
 func parseChunk(b []byte, number uint32) (c chunkPlace, ok bool) {
 	le := binary.LittleEndian
-	if le.Uint32(b) != chunkMagic || le.Uint32(b[4:]) != number || le.Uint32(b[20:]) != crcUpdate(0, b[:20]) {
+	magic := le.Uint32(b)
+	if magic != chunkMagic && magic != chunkMagicZstd || le.Uint32(b[4:]) != number || le.Uint32(b[20:]) != crcUpdate(0, b[:20]) {
 		return c, false
 	}
-	c = chunkPlace{raw: le.Uint32(b[8:]), stored: le.Uint32(b[12:]), crc: le.Uint32(b[16:])}
+	c = chunkPlace{raw: le.Uint32(b[8:]), stored: le.Uint32(b[12:]), crc: le.Uint32(b[16:]), zstd: magic == chunkMagicZstd}
 	return c, c.raw <= ChunkSizeMax
 }
 

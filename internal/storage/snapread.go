@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -70,11 +71,6 @@ func (s *Snapshot) Close() error { return s.file.Close() }
 // the chunk only until it returns. With one worker it all happens on the caller's
 // goroutine, in order. The first error ends it.
 func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) error {
-	decoder, err := newChunkDecoder()
-	if err != nil {
-		return err
-	}
-	defer decoder.Close()
 	var next atomic.Int64
 	work := func() error {
 		var stored, raw []byte
@@ -84,7 +80,7 @@ func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) 
 				return nil
 			}
 			var err error
-			if stored, raw, err = s.chunk(decoder, n, stored, raw); err != nil {
+			if stored, raw, err = s.chunk(n, stored, raw); err != nil {
 				return err
 			}
 			if err := take(n, raw); err != nil {
@@ -97,6 +93,7 @@ func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) 
 	}
 	var wg sync.WaitGroup
 	var once sync.Once
+	var err error
 	for range workers {
 		wg.Go(func() {
 			if e := work(); e != nil {
@@ -109,17 +106,8 @@ func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) 
 	return err
 }
 
-// newChunkDecoder bounds what a hostile chunk can make the decoder allocate.
-func newChunkDecoder() (*zstd.Decoder, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(ChunkSizeMax))
-	if err != nil {
-		return nil, fmt.Errorf("decompress snapshot: %w", err)
-	}
-	return d, nil
-}
-
 // chunk reads chunk n into the two buffers, which it returns, perhaps grown.
-func (s *Snapshot) chunk(decoder *zstd.Decoder, n int, stored, raw []byte) (_, _ []byte, err error) {
+func (s *Snapshot) chunk(n int, stored, raw []byte) (_, _ []byte, err error) {
 	c := s.chunks[n]
 	if cap(stored) < int(c.stored) {
 		stored = make([]byte, c.stored)
@@ -131,11 +119,27 @@ func (s *Snapshot) chunk(decoder *zstd.Decoder, n int, stored, raw []byte) (_, _
 	if crcUpdate(0, stored) != c.crc {
 		return nil, nil, damaged(s.path, c.off, "checksum of chunk %d wrong", n)
 	}
-	raw, err = decoder.DecodeAll(stored, raw[:0])
-	if err != nil || len(raw) != int(c.raw) {
+	if raw, err = c.decompress(raw, stored); err != nil || len(raw) != int(c.raw) {
 		return nil, nil, damaged(s.path, c.off, "chunk %d does not decompress to %d bytes (%v)", n, c.raw, err)
 	}
 	return stored, raw, nil
+}
+
+// decompress uses the memory of raw if that is enough. A hostile chunk can't make
+// it allocate more than ChunkSizeMax.
+func (c *chunkPlace) decompress(raw, stored []byte) ([]byte, error) {
+	if c.zstd {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ChunkSizeMax))
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		return d.DecodeAll(stored, raw[:0])
+	}
+	if size, err := s2.DecodedLen(stored); err != nil || size != int(c.raw) {
+		return nil, fmt.Errorf("it says that they are %d, %v", size, err)
+	}
+	return s2.Decode(raw[:cap(raw)], stored)
 }
 
 // readFull reads len(p) bytes at off.

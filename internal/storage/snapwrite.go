@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"hash"
 	"path/filepath"
+	"slices"
 	"syscall"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 )
 
 // snapSyncEvery is how much of a snapshot is written before it is synced: one sync of a whole
@@ -19,32 +20,27 @@ const snapSyncEvery = 8 << 20
 // It is for one goroutine at a time. A full disk ends the snapshot only; any other
 // error of the disk ends the log too (FatalError).
 type SnapshotWriter struct {
-	dir     *Dir
-	meta    Meta
-	tmp     string
-	file    File
-	off     int64
-	synced  int64
-	sum     hash.Hash
-	footer  snapFooter
-	encoder *zstd.Encoder // nil: the bytes come from a peer as they are
-	buf     []byte
-	done    bool
+	dir    *Dir
+	meta   Meta
+	tmp    string
+	file   File
+	off    int64
+	synced int64
+	sum    hash.Hash
+	footer snapFooter
+	raw    bool // the bytes come from a peer as they are
+	buf    []byte
+	done   bool
 }
 
 // CreateSnapshot begins a snapshot of this server's own state as of meta.Index, which must be in the log.
 func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 	meta.ClusterID = d.log.cluster
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, fmt.Errorf("compress snapshot: %w", err)
-	}
-	w, err := d.newSnapshotWriter()
+	w, err := d.newSnapshotWriter(false)
 	if err != nil {
 		return nil, err
 	}
-	w.meta, w.encoder = meta, encoder
+	w.meta = meta
 	head := meta.append(nil)
 	if len(head) > snapHeaderMax {
 		return nil, errors.Join(fmt.Errorf("snapshot at index %d: membership takes %d bytes, at most %d", meta.Index, len(head), snapHeaderMax), w.Abort())
@@ -56,9 +52,9 @@ func (d *Dir) CreateSnapshot(meta Meta) (*SnapshotWriter, error) {
 }
 
 // ReceiveSnapshot begins a snapshot whose file comes from a peer byte by byte, by WriteRaw; Dir.Install ends it.
-func (d *Dir) ReceiveSnapshot() (*SnapshotWriter, error) { return d.newSnapshotWriter() }
+func (d *Dir) ReceiveSnapshot() (*SnapshotWriter, error) { return d.newSnapshotWriter(true) }
 
-func (d *Dir) newSnapshotWriter() (*SnapshotWriter, error) {
+func (d *Dir) newSnapshotWriter(raw bool) (*SnapshotWriter, error) {
 	if err := d.log.Err(); err != nil {
 		return nil, err
 	}
@@ -70,7 +66,7 @@ func (d *Dir) newSnapshotWriter() (*SnapshotWriter, error) {
 	if err != nil {
 		return nil, d.snapshotFailed("create", tmp, err)
 	}
-	return &SnapshotWriter{dir: d, tmp: tmp, file: f, sum: sha256.New()}, nil
+	return &SnapshotWriter{dir: d, tmp: tmp, file: f, sum: sha256.New(), raw: raw}, nil
 }
 
 // snapshotFailed makes a disk error fatal unless the disk is only full.
@@ -83,12 +79,12 @@ func (d *Dir) snapshotFailed(op, file string, err error) error {
 
 // WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes, and does not keep p. Chunks are numbered from 0.
 func (w *SnapshotWriter) WriteChunk(p []byte) error {
-	if len(p) > ChunkSizeMax || w.encoder == nil {
+	if len(p) > ChunkSizeMax || w.raw {
 		panic(fmt.Sprintf("storage: chunk of %d bytes, at most %d, to a snapshot made here", len(p), ChunkSizeMax))
 	}
-	w.buf = appendZeros(w.buf[:0], chunkHeader)
-	w.buf = w.encoder.EncodeAll(p, w.buf)
-	stored := w.buf[chunkHeader:]
+	w.buf = slices.Grow(w.buf[:0], chunkHeader+s2.MaxEncodedLen(len(p)))
+	stored := s2.Encode(w.buf[chunkHeader:cap(w.buf)], p)
+	w.buf = w.buf[:chunkHeader+len(stored)]
 	c := chunkPlace{raw: uint32(len(p)), stored: uint32(len(stored)), crc: crcUpdate(0, stored)}
 	c.append(w.buf[:0], w.footer.chunks)
 	w.footer.chunks++
@@ -98,7 +94,7 @@ func (w *SnapshotWriter) WriteChunk(p []byte) error {
 
 // WriteRaw appends bytes of a peer's snapshot file, which continue at Offset.
 func (w *SnapshotWriter) WriteRaw(p []byte) error {
-	if w.encoder != nil {
+	if !w.raw {
 		panic("storage: raw bytes to a snapshot made here")
 	}
 	return w.write(p)
@@ -132,7 +128,7 @@ func (w *SnapshotWriter) sync() error {
 
 // finish completes the file, makes it durable and reads it back from the disk, still under its temporary name.
 func (w *SnapshotWriter) finish() error {
-	if w.encoder != nil {
+	if !w.raw {
 		w.footer.length = uint64(w.off + snapFooterSize)
 		w.sum.Sum(w.footer.sum[:0])
 		if err := w.write(w.footer.append(nil)); err != nil {
@@ -165,7 +161,7 @@ func (w *SnapshotWriter) Commit() error {
 	if w.done {
 		return ErrClosed
 	}
-	if w.encoder == nil {
+	if w.raw {
 		panic("storage: Commit of a snapshot received from a peer; Dir.Install resets the log to it")
 	}
 	if term, err := d.log.Term(w.meta.Index); err != nil || term != w.meta.Term {
@@ -208,7 +204,4 @@ func (w *SnapshotWriter) Abort() error {
 func (w *SnapshotWriter) close() {
 	w.done = true
 	w.file.Close()
-	if w.encoder != nil {
-		w.encoder.Close()
-	}
 }
