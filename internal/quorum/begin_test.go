@@ -1,8 +1,13 @@
 package quorum
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"testing"
+	"time"
 )
 
 // TestBegin decides for server 1 with an empty disk, by what the others answer.
@@ -51,4 +56,74 @@ func TestBegin(t *testing.T) {
 			t.Errorf("%s: it waits and doesn't say for what", c.name)
 		}
 	}
+}
+
+// TestBeginsWithOneThatBegan is the first start of two servers of three: one has
+// begun the ensemble by the time the other asks. It knew the other to be empty,
+// so nothing can have been acknowledged without it; a server that began without
+// knowing that tells the same, and must not be believed.
+func TestBeginsWithOneThatBegan(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+			t.Parallel()
+			self, other := listenLocal(t), listenLocal(t)
+			members := []Member{{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3}}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			decided := make(chan error, 1)
+			go func() {
+				_, err := Discover(ctx, 1, members, self, Secure{}, slog.New(slog.DiscardHandler))
+				decided <- err
+			}()
+			if known {
+				asker := newTransport(2, 0, slog.New(slog.DiscardHandler))
+				defer asker.cancel()
+				if state, _, _, err := asker.askOne(ctx, members[0]); err != nil || state != joinEmpty {
+					t.Fatalf("the empty server answers state %d, %v", state, err)
+				}
+			}
+			answered := make(chan struct{})
+			go func() {
+				for {
+					c, err := other.Accept()
+					if err != nil {
+						return
+					}
+					readHello(c)
+					writeAnswer(c, "")
+					c.Write(joinAnswer(joinEmpty, 7, 0))
+					c.Close()
+					select {
+					case answered <- struct{}{}:
+					case <-ctx.Done():
+					}
+				}
+			}()
+			for range 5 { // each is a question of the empty server
+				select {
+				case <-answered:
+				case err := <-decided:
+					if !known {
+						t.Fatalf("it began beside a server that may have lost sight of it: %v", err)
+					}
+					return
+				case <-time.After(20 * time.Second):
+					t.Fatal("the empty server asks no more")
+				}
+			}
+			if known {
+				t.Fatal("it doesn't begin with a server that knew it to be empty")
+			}
+		})
+	}
+}
+
+func listenLocal(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
