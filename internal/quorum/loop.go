@@ -208,7 +208,9 @@ func (l *Loop) Tick() {
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.reach.tick(l)
-	l.reconcile()
+	if l.decided() || l.ticks%reconcileTicks == 0 {
+		l.reconcile()
+	}
 	if l.snap.wanted {
 		l.snap.consider(l)
 	}
@@ -440,6 +442,9 @@ func (l *Loop) finish(m *pb.Message, err error) {
 	clear(l.entries)
 	l.deliver(m.GetResponses())
 	l.reads.applied(l)
+	if l.decided() {
+		l.reconcile()
+	}
 	l.snap.consider(l)
 }
 

@@ -180,6 +180,22 @@ func TestMembersComeAndGo(t *testing.T) {
 	c.agreed(3)
 }
 
+// TestRemovedServerIsNotMissed stops one of two servers as soon as the decision
+// that removes it is known: the other goes on alone.
+func TestRemovedServerIsNotMissed(t *testing.T) {
+	c := newColony(t, 1, 2)
+	lead := c.leader()
+	lead.post(func() { // after the tick, and with an entry like any other
+		lead.wanted, lead.version = []Member{{ID: lead.id}}, 1
+		lead.say(1)
+	})
+	c.step(1)
+	c.crash(lead.id%2 + 1)
+	lead.say(2)
+	c.step(30)
+	c.agreed(2)
+}
+
 // TestEmptyDiskJoinsAnew replaces a voter's disk: until it is a member again it
 // helps nobody to a majority.
 func TestEmptyDiskJoinsAnew(t *testing.T) {

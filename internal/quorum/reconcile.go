@@ -22,14 +22,23 @@ const (
 	caughtUpEntries = 64
 )
 
-// reconcile takes note of the membership decided on, and on the leader makes
-// the next step towards it.
-func (l *Loop) reconcile() {
-	if members, version := l.o.State.Membership(l.wantedVersion); members != nil {
-		l.wanted, l.wantedVersion = members, version
-		l.o.Shell.SetPeers(members)
+// decided takes note of the membership decided on, and reports whether it is new.
+func (l *Loop) decided() bool {
+	members, version := l.o.State.Membership(l.wantedVersion)
+	l.wantedVersion = version
+	if members == nil {
+		return false
 	}
-	if len(l.wanted) == 0 || l.ticks%reconcileTicks != 0 || !l.node.IsLeader() || l.node.Transferring() || len(l.conf.GetVotersOutgoing()) > 0 {
+	l.wanted = members
+	l.o.Shell.SetPeers(members)
+	return true
+}
+
+// reconcile makes the next step towards the membership decided on, if this server
+// leads. The first one is made as soon as it is applied: whoever removes a server
+// stops it next, and until raft knows, its vote is missed.
+func (l *Loop) reconcile() {
+	if len(l.wanted) == 0 || !l.node.IsLeader() || l.node.Transferring() || len(l.conf.GetVotersOutgoing()) > 0 {
 		return
 	}
 	changes := l.joiners()
