@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -31,6 +32,13 @@ type ledger struct {
 	entries []applied         // by index, from 1
 	zxid    int64             // of the last request in the history's log
 	time    int64             // of its batch, the largest up to there
+	owners  map[int64]place   // by connection: where in the log it was given a session
+}
+
+// place is that of a request in the log: its entry, and its number there.
+type place struct {
+	index  uint64
+	number int
 }
 
 // applied is one entry as the first server applied it.
@@ -263,6 +271,15 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 	}
 }
 
+// attached looks at a connection that is given a session: that happens once, or a
+// late request has given the session back to a connection that it had left.
+func (g *ledger) attached(w *World, res *tree.Result, at place) {
+	if first, again := g.owners[res.Cnx]; again && first != at {
+		w.fail("S6: connection %#x is given session %#x by request %d of entry %d, and was by request %d of entry %d", res.Cnx, res.Session, at.number, at.index, first.number, first.index)
+	}
+	g.owners[res.Cnx] = at
+}
+
 // lagPatience is how long a server may be behind and not get on when nothing is in
 // the way.
 const lagPatience = 10 * second
@@ -318,6 +335,11 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 // Lead implements quorum.StateMachine.
 func (m *watched) Lead(lead quorum.Leadership) {
 	m.l.w.ledger.led(m.l, lead)
+	if m.l.w.plan.Midway {
+		// A goroutine of its own does this in a server: here a former leader may do
+		// it after its last proposal, and not know yet that it is one.
+		m.l.endSilent()
+	}
 	m.Replica.Lead(lead)
 }
 
@@ -334,6 +356,7 @@ type recorder struct {
 	w       *World
 	entries []quorum.Entry
 	next    int
+	number  int // of the request in its entry, from 1
 	batch   tree.Records
 	reading bool
 }
@@ -345,6 +368,9 @@ func (r *recorder) begin(w *World, entries []quorum.Entry) {
 	r.w, r.entries, r.next, r.reading = w, entries, 0, false
 }
 
+// attaching are the requests that give a connection its session.
+var attaching = []jute.Op{jute.OpCreateSession, tree.OpAttach, tree.OpEnter}
+
 // observe takes the result of the next request.
 func (r *recorder) observe(res *tree.Result) {
 	var q tree.Request
@@ -355,7 +381,9 @@ func (r *recorder) observe(res *tree.Result) {
 		r.batch, r.reading = tree.NewRecords(r.entries[r.next].Data[entryHead:]), true
 		r.w.ledger.time = max(r.w.ledger.time, r.batch.Time())
 		r.next++
+		r.number = 0
 	}
+	r.number++
 	switch res.Outcome {
 	case tree.Duplicate:
 		r.w.stats.Duplicates++
@@ -365,6 +393,9 @@ func (r *recorder) observe(res *tree.Result) {
 		r.w.stats.Moved++
 	}
 	g := &r.w.ledger
+	if res.Outcome == tree.Applied && res.Err == jute.OK && slices.Contains(attaching, res.Op) {
+		g.attached(r.w, res, place{r.entries[r.next-1].Index, r.number})
+	}
 	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
 		return
 	}

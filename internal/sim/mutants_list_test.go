@@ -134,7 +134,7 @@ var mutants = []mutant{
 	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("server/lead.go",
 		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`), 0},
 	// Sessions.
-	{"attach sent again", "session given back to a connection it had left", "restless", one("server/ensemble.go",
+	{"attach sent again", "session given back to a connection it had left", "deaf", one("server/ensemble.go",
 		`case c.attaching:`, `case c.attaching && !$P:`), 0},
 	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)", "swarm", one("server/connect.go",
 		`	if req.SessionID == 0 {

@@ -36,6 +36,7 @@ type Plan struct {
 	CacheSize     int
 	ReadOnly      bool  // without a quorum servers serve read-only
 	Refuse        int64 // free bytes below which clients' writes are refused
+	Midway        bool  // sessions are ended between two steps of the loop's turn, too
 
 	// The clients.
 	Timeout  int64 // of sessions
@@ -152,6 +153,7 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	for range p.Servers + p.Spare {
 		p.Drift = append(p.Drift, 1+float64(between(r, -drift, drift))/1e6)
 	}
+	p.Midway = p.Midway || chance(r, 30)
 	if f.kinds != nil || f.name == "swarm" {
 		p.Faults = drawFaults(dice(seed, "faults"), &p, f)
 	}

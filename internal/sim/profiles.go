@@ -62,12 +62,19 @@ var profiles = []profile{
 		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second
 		p.Timeout, p.Jitter = 20*p.Tick, 20*millisecond
 	}, tune: briefly},
-	{name: "handover", kinds: []Kind{Transfer, SlowDisk, Dropped}, mean: second / 5, world: func(r *rand.Rand, p *Plan) {
+	// Sessions end while leadership passes.
+	{name: "handover", kinds: []Kind{Transfer, Frozen}, mean: second / 2, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Tick, p.Clients, p.ReadOnly, p.Midway = 200*millisecond, 7, false, true
+		p.Timeout = 2 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 3*second) }},
+	// A server hears nothing while clients come to it, lose patience and go on.
+	{name: "deaf", kinds: []Kind{OneWay}, mean: second / 3, world: func(r *rand.Rand, p *Plan) {
 		restless(r, p)
 		fixed(r, p)
-		p.Tick, p.Clients = 200*millisecond, 7
+		p.Tick, p.HalfOpen, p.Clients = 200*millisecond, 100, 7
 		p.Timeout = 2 * p.Tick
-	}, tune: briefly},
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 2*second) }},
 	{name: "slow", kinds: []Kind{SlowDisk, Pause, Transfer, Isolate, Loss, Reset}, mean: second, world: func(r *rand.Rand, p *Plan) {
 		restless(r, p)
 		fixed(r, p)

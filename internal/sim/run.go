@@ -104,7 +104,8 @@ func seedRaft(seed uint64) (done func()) {
 func newWorld(p Plan) *World {
 	w := &World{
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
-		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"), ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}},
+		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
+		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}},
 		stats: Stats{Faults: map[Kind]int{}},
 	}
 	if !p.wrongClocks() {

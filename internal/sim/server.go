@@ -107,7 +107,8 @@ type life struct {
 	askers    map[uint64]bool // peers that asked while its disk was empty
 	voters    []uint64        // raft's after the last Apply, and those before
 	outgoing  []uint64
-	full      bool // it refuses clients' writes for lack of room
+	full      bool  // it refuses clients' writes for lack of room
+	expired   int64 // when (ms of its clock) it last looked for sessions to end
 }
 
 // start begins a process on what the disk holds.
@@ -159,7 +160,8 @@ func (l *life) begin(b quorum.Beginning) {
 	l.SetPeers(s.config)
 	l.turnSoon()
 	l.tick()
-	l.expire(s.monotonic() / millisecond)
+	l.expired = s.monotonic() / millisecond
+	l.expire()
 	l.reap()
 	l.lookAtSpace(false)
 }
@@ -367,22 +369,29 @@ func (l *life) tick() {
 }
 
 // expire is the clock of sessions.
-func (l *life) expire(last int64) {
+func (l *life) expire() {
 	l.w.after(l.s.local(l.w.plan.Tick), func() {
 		l.s.awake(func() {
 			if l.ended {
 				return
 			}
-			now := l.s.monotonic() / millisecond
 			l.w.ledger.lags(l)
 			l.protect(func() {
-				l.rep.Expire(now, last)
+				now := l.endSilent()
 				l.rep.CheckQuorum(now, l.patience()/millisecond)
 				l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
 			})
-			l.expire(now)
+			l.expire()
 		})
 	})
+}
+
+// endSilent looks for sessions to end, and returns when that is (ms).
+func (l *life) endSilent() (now int64) {
+	now = l.s.monotonic() / millisecond
+	l.rep.Expire(now, l.expired)
+	l.expired = now
+	return now
 }
 
 // patience is how long clients keep their connection to a server without a
