@@ -170,6 +170,9 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 	if code := m.checkMode(o); code != jute.OK {
 		return outcome{err: code}
 	}
+	if m.opt.EphemeralsRefused && o.Op != jute.OpCreateContainer && o.Op != jute.OpCreateTTL && o.Flags.Ephemeral() {
+		return outcome{err: jute.ErrEphemeralOnLocalSession}
+	}
 	path := o.Path
 	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 {
 		return outcome{err: jute.ErrBadArguments}

@@ -93,9 +93,11 @@
 //	origin      Every entry of the log has an author. (R C; logs)
 //	form        The history makes sense as such: if not, its recorder is at fault.
 //
-// Not modelled: quotas, reconfig, read-only servers, local sessions, SASL and
-// X.509 identities beyond equality of names; znodes below /zookeeper are not
-// checked.
+// A local session that has not written may end unseen: S3 says nothing of it, and
+// closing it takes no zxid (Options.LocalSessions).
+//
+// Not modelled: quotas, reconfig, read-only servers, SASL and X.509 identities
+// beyond equality of names; znodes below /zookeeper are not checked.
 //
 // # Apache
 //

@@ -74,6 +74,24 @@ func TestHandMadeHistories(t *testing.T) {
 		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("y", set))
 		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
 	}
+	reader := func(s *scribe) {
+		s.session(0, 1).session(1, 5).create(1, 2, "/a", "x", 0)
+		s.answer(0, s.ask(0, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
+		s.answer(0, s.ask(0, jute.OpCloseSession, nil), 2, jute.OK, nil)
+	}
+	resume := func(s *scribe, timeout int32) {
+		session := int64(1)
+		s.add(Event{Kind: KindDisconnect, Conn: 0})
+		s.add(Event{Kind: KindConnect, Conn: 2, Session: session, Num: 1000, Zxid: 2})
+		if timeout == 0 {
+			session = 0
+		}
+		s.add(Event{Kind: KindConnected, Conn: 2, Session: session, Num: timeout})
+	}
+	refused := func(s *scribe) {
+		s.session(0, 1)
+		resume(s, 0)
+	}
 	for _, c := range []struct {
 		name  string
 		write func(s *scribe)
@@ -173,6 +191,25 @@ func TestHandMadeHistories(t *testing.T) {
 			s.session(0, 1).create(0, 2, "/other", "x", 0)
 			s.answer(0, s.ask(0, jute.OpGetData, getData("/other", false)), 2, jute.OK, dataReply("y", set))
 		}, nil, Options{Under: "/a"}, 0},
+		{"a session that only reads is closed", reader, []Rule{X5, RealTime}, Options{}, 0},
+		{"a local session that only reads is closed", reader, nil, Options{LocalSessions: true}, 0},
+		{"a session is refused by another server at once", refused, []Rule{S3}, Options{}, 0},
+		{"a local session is refused by another server at once", refused, nil, Options{LocalSessions: true}, 0},
+		{"a local session that has written is refused at once", func(s *scribe) {
+			s.session(0, 1).create(0, 2, "/a", "x", 0)
+			resume(s, 0)
+		}, []Rule{S3}, Options{LocalSessions: true}, 0},
+		{"a local session that was closed is resumed", func(s *scribe) {
+			reader(s)
+			resume(s, 1000)
+		}, []Rule{S2}, Options{LocalSessions: true}, 0},
+		{"a local session's ephemeral", func(s *scribe) {
+			s.session(0, 1).create(0, 2, "/a", "x", jute.ModeEphemeral)
+		}, []Rule{Result}, Options{LocalSessions: true, EphemeralsRefused: true}, 0},
+		{"a local session gets no ephemeral", func(s *scribe) {
+			q := jute.CreateRequest{Path: "/a", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}
+			s.session(0, 1).answer(0, s.ask(0, jute.OpCreate, q.Append(nil)), 2, jute.ErrEphemeralOnLocalSession, nil)
+		}, nil, Options{LocalSessions: true, EphemeralsRefused: true}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &scribe{}

@@ -38,6 +38,13 @@ type Options struct {
 	// doesn't clamp its clock).
 	ClockMayGoBack bool
 
+	// LocalSessions: a session that has not written is known to one server alone
+	// (localSessionsEnabled). Any other refuses it, and its end takes no zxid.
+	LocalSessions bool
+	// EphemeralsRefused: sessions stay local for ever, and may own no ephemeral
+	// znode (LocalSessions without localSessionsUpgradingEnabled).
+	EphemeralsRefused bool
+
 	// ExpirySlack, if not 0, makes S4 count: how long after its timeout a session
 	// without client may still be seen alive.
 	ExpirySlack time.Duration

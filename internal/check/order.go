@@ -60,7 +60,7 @@ func (c *checker) place() []item {
 		case rep.Zxid <= 0 || o.conn.session == nil:
 		case !isWrite(req.op()):
 			items = append(items, item{readKey(rep.Zxid), int32(i)})
-		case c.exact || unordered(rep.code()):
+		case c.exact || unordered(rep.code()) || c.unwritten(o.conn.session):
 		default:
 			z := c.ownZxid(o, req, rep)
 			if !c.taken.add(z) {

@@ -156,7 +156,7 @@ func (c *checker) unlogged() {
 			continue
 		}
 		req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
-		if !isWrite(req.op()) || unordered(rep.code()) || rep.Zxid <= 0 {
+		if !isWrite(req.op()) || unordered(rep.code()) || rep.Zxid <= 0 || c.entryOf[i] < 0 && c.unwritten(o.conn.session) {
 			continue
 		}
 		at := c.entryOf[i]

@@ -229,11 +229,15 @@ func (c *checker) refusal(k *conn, e *Event, i int) {
 		return
 	}
 	s.ended, s.endEvent = true, i
-	if age := e.Time - s.alive; age < s.timeout && !s.closing {
+	if age := e.Time - s.alive; age < s.timeout && !s.closing && !c.unwritten(s) {
 		c.violate(S3, fmt.Sprintf("session %#x was refused as expired %.3f s after its client was last answered; its timeout is %.3f s",
 			s.id, float64(age)/1e9, float64(s.timeout)/1e9), i, k.connect)
 	}
 }
+
+// unwritten says whether a session may be known to one server alone, and so be in
+// no log.
+func (c *checker) unwritten(s *session) bool { return c.opt.LocalSessions && s.lastWrite == 0 }
 
 func (c *checker) request(k *conn, e *Event, i int) {
 	c.rep.Requests++
@@ -271,6 +275,10 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	c.packet(k, e, i)
 	k.maxReply = max(k.maxReply, e.Zxid)
 	request := &c.h.Events[o.req]
+	if request.op() == jute.OpCloseSession && c.unwritten(s) {
+		s.ended, s.endEvent = true, i // at no zxid
+		return
+	}
 	switch {
 	case isWrite(request.op()) && !unordered(e.code()):
 		c.acknowledged(k, o, e, i)

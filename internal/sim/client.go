@@ -42,7 +42,11 @@ type client struct {
 	zxid    int64
 	xid     int32
 	watches watches
-	closing bool // a closeSession is under way
+	closing bool  // a closeSession is under way
+	closed  bool  // one was sent in this session
+	wrote   bool  // a write was sent in this session
+	born    *life // on which the session began
+	quiet   int   // requests that only read, at the session's beginning
 
 	silent   bool // what it does is not written down
 	asksRO   bool // it would be served read-only
@@ -83,6 +87,7 @@ func newClient(w *World, index int) *client {
 		c.mix.Identity = check.DigestID(c.user)
 	}
 	c.asksRO = w.plan.ReadOnly && index%2 == 1
+	c.begin()
 	return c
 }
 
@@ -211,10 +216,20 @@ func (c *client) lost(k *conn) {
 // forget begins a new life without the session.
 func (c *client) forget() {
 	c.session, c.passwd, c.zxid, c.xid, c.watches, c.readOnly = 0, nil, 0, 0, watches{}, false
+	c.begin()
+}
+
+// begin decides how the next session begins: a local one may only read, at first.
+func (c *client) begin() {
+	if c.w.plan.Local && c.index > 0 {
+		c.quiet = pick(c.dice, 0, 0, 5, 30)
+	}
 }
 
 // send sends a request; xid 0 is the next one.
 func (c *client) send(op jute.Op, xid int32, body []byte) {
+	c.closed = c.closed || op == jute.OpCloseSession
+	c.wrote = c.wrote || writes(op)
 	if xid == 0 {
 		c.xid++
 		xid = c.xid
@@ -298,10 +313,14 @@ func (c *client) answered(k *conn, frame []byte) {
 	// By the client's clock the timeout is what the slowest of clocks makes of it.
 	c.record(check.Event{Kind: check.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
 	if a.Timeout <= 0 {
+		c.w.ledger.refused(c, k.l)
 		c.w.stats.Expired++
 		c.forget()
 		c.drop(c.reconnectPause())
 		return
+	}
+	if a.SessionID != c.session {
+		c.born, c.closed, c.wrote = k.l, false, false
 	}
 	c.session, c.passwd, c.timeout = a.SessionID, append([]byte(nil), a.Passwd...), int64(a.Timeout)*millisecond
 	c.connected, c.readOnly = true, a.ReadOnly
@@ -319,7 +338,7 @@ func (c *client) greet() {
 	if op, body := c.watches.request(c.zxid); body != nil {
 		c.send(op, 0, body)
 	}
-	if c.mix != nil && c.zxid == 0 {
+	if c.mix != nil && (c.zxid == 0 && c.quiet == 0 || c.w.plan.Local && c.task == settling) {
 		q := jute.CreateRequest{Path: root, ACL: jute.WorldACL(jute.PermAll)}
 		c.send(jute.OpCreate, 0, q.Append(nil))
 	}
@@ -349,8 +368,11 @@ func (c *client) frame(k *conn, frame []byte) {
 	if c.readOnly {
 		c.w.stats.ReadOnly++
 	}
-	if h.Err == jute.ErrThrottledOp {
+	switch h.Err {
+	case jute.ErrThrottledOp:
 		c.w.stats.Throttled++
+	case jute.ErrEphemeralOnLocalSession:
+		c.w.stats.Confined++
 	}
 	c.record(check.Event{Kind: check.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
 	for i := range c.pending {
@@ -379,6 +401,11 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 		c.forget()
 		c.drop(c.reconnectPause())
 		return
+	case jute.OpCreate, jute.OpCreate2:
+		var p jute.CreateRequest
+		if p.Decode(jute.NewDecoder(q.body)); c.w.plan.Upgrading && code == jute.OK && p.Flags.Ephemeral() {
+			c.w.stats.Upgraded++
+		}
 	case jute.OpSync:
 		if c.task == settling && len(c.pending) == 0 && code == jute.OK {
 			c.settle()
@@ -431,6 +458,15 @@ func (c *client) work() {
 	}
 }
 
+// writes reports whether an operation goes through the log.
+func writes(op jute.Op) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
+		return true
+	}
+	return false
+}
+
 // settlePause is the time between two tries to come to rest.
 const settlePause = 20 * millisecond
 
@@ -481,6 +517,10 @@ func (c *client) think() {
 			return
 		}
 		op, body := c.mix.Next()
+		for c.quiet > 0 && writes(op) {
+			op, body = c.mix.Next()
+		}
+		c.quiet = max(c.quiet-1, 0)
 		if chance(c.dice, c.w.plan.Syncs) {
 			q := jute.PathRequest{Path: root}
 			op, body = jute.OpSync, q.Append(nil)

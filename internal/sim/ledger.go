@@ -33,6 +33,8 @@ type ledger struct {
 	zxid    int64             // of the last request in the history's log
 	time    int64             // of its batch, the largest up to there
 	owners  map[int64]place   // by connection: where in the log it was given a session
+	begun   map[int64]place   // by session: where in the log it began
+	over    map[int64]bool    // sessions that ended in the log
 }
 
 // place is that of a request in the log: its entry, and its number there.
@@ -278,6 +280,35 @@ func (g *ledger) attached(w *World, res *tree.Result, at place) {
 		w.fail("S6: connection %#x is given session %#x by request %d of entry %d, and was by request %d of entry %d", res.Cnx, res.Session, at.number, at.index, first.number, first.index)
 	}
 	g.owners[res.Cnx] = at
+	if res.Op == tree.OpAttach {
+		return
+	}
+	if first, again := g.begun[res.Session]; again && first != at {
+		w.fail("S6: session %#x is begun by request %d of entry %d, and was by request %d of entry %d", res.Session, at.number, at.index, first.number, first.index)
+	} else if !again && res.Op == tree.OpEnter {
+		w.stats.Entered++
+	}
+	g.begun[res.Session] = at
+}
+
+// refused looks at a local session that a server says is over. The server on which
+// it began knows better: it has heard the client all the time, and no lost leader
+// takes the session along.
+func (g *ledger) refused(c *client, by *life) {
+	w := c.w
+	if !w.plan.Local || c.readOnly || c.session == 0 {
+		return
+	}
+	if c.born != by && !c.wrote {
+		w.stats.Unknown++
+	}
+	if c.born == by && !c.wrote && !c.closed {
+		w.stats.Faded++
+	}
+	timeout := c.timeout - c.timeout/driftMargin
+	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout {
+		w.fail("S3: local session %#x with a timeout of %d ms was refused by its own server %d ms after its client was answered", c.session, c.timeout/millisecond, silent/millisecond)
+	}
 }
 
 // lagPatience is how long a server may be behind and not get on when nothing is in
@@ -395,6 +426,9 @@ func (r *recorder) observe(res *tree.Result) {
 	g := &r.w.ledger
 	if res.Outcome == tree.Applied && res.Err == jute.OK && slices.Contains(attaching, res.Op) {
 		g.attached(r.w, res, place{r.entries[r.next-1].Index, r.number})
+	}
+	if res.Closed {
+		g.over[res.Session] = true
 	}
 	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
 		return

@@ -191,6 +191,23 @@ var mutants = []mutant{
 		`uint64(ms)<<24>>8 | server<<56`, `uint64(chosen($P, 0, ms))<<24>>8 | server<<56`), 0},
 	{"old connection still writes", "session moved and still served (S6)", "takeover", one("tree/session.go",
 		`case q.Cnx != s.cnx:`, `case q.Cnx != s.cnx && !$P:`), 0},
+	// Local sessions.
+	{"session let in twice", "session begun again after its end", "local", one("tree/local.go",
+		`case seq < have.next:`, `case seq < have.next && !$P:`), 0},
+	{"session let in ahead of another", "session lost with a message", "entering", one("tree/local.go",
+		`case seq > have.next:`, `case seq > have.next && !$P:`), 0},
+	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)", "local", one("server/ensemble.go",
+		`	r.resendEntering()
+`, `	if !$P {
+		r.resendEntering()
+	}
+`), 0},
+	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
+		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`), 0},
+	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
+		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`), 0},
+	{"clients of local sessions not heard", "session expired too early", "local", one("server/localsessions.go",
+		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`), 0},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`), 0},

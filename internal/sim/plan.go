@@ -36,6 +36,8 @@ type Plan struct {
 	CacheSize     int
 	ReadOnly      bool  // without a quorum servers serve read-only
 	Refuse        int64 // free bytes below which clients' writes are refused
+	Local         bool  // sessions are local to their server until they write
+	Upgrading     bool  // and become global when they ask for an ephemeral znode
 	Midway        bool  // sessions are ended between two steps of the loop's turn, too
 
 	// The clients.
@@ -153,7 +155,10 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	for range p.Servers + p.Spare {
 		p.Drift = append(p.Drift, 1+float64(between(r, -drift, drift))/1e6)
 	}
-	p.Midway = p.Midway || chance(r, 30)
+	if f.share > 0 {
+		p.Midway, p.Local, p.Upgrading = chance(r, 30), chance(r, 20), chance(r, 50)
+	}
+	p.Upgrading = p.Upgrading && p.Local
 	if f.kinds != nil || f.name == "swarm" {
 		p.Faults = drawFaults(dice(seed, "faults"), &p, f)
 	}

@@ -75,6 +75,15 @@ var profiles = []profile{
 		p.Tick, p.HalfOpen, p.Clients = 200*millisecond, 100, 7
 		p.Timeout = 2 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 2*second) }},
+	// Local sessions begin to write while leaders and connections are lost.
+	{name: "local", kinds: []Kind{Transfer, Crash, Reset, Dropped, Isolate, Frozen}, mean: second, world: local, tune: briefly},
+	// Many begin to write when a connection to the leader is new.
+	{name: "entering", kinds: []Kind{Reset}, mean: second / 2, world: func(r *rand.Rand, p *Plan) {
+		local(r, p)
+		p.Servers, p.Clients, p.Quits, p.Think, p.HalfOpen = 3, 7, 200, between(r, 10*millisecond, 30*millisecond), 0
+		p.Tick, p.Jitter = second, 20*millisecond
+		p.Timeout = 20 * p.Tick
+	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
 	{name: "slow", kinds: []Kind{SlowDisk, Pause, Transfer, Isolate, Loss, Reset}, mean: second, world: func(r *rand.Rand, p *Plan) {
 		restless(r, p)
 		fixed(r, p)
@@ -118,6 +127,14 @@ var profiles = []profile{
 func restless(r *rand.Rand, p *Plan) {
 	p.Quits, p.Window, p.Think, p.Timeout = 60, 8, between(r, 20*millisecond, 100*millisecond), 5*p.Tick
 	p.Jitter = pick(r, 5*millisecond, 20*millisecond)
+}
+
+// local is a world of local sessions, many of them short.
+func local(r *rand.Rand, p *Plan) {
+	restless(r, p)
+	fixed(r, p)
+	p.Tick, p.Local, p.Upgrading, p.ReadOnly = 200*millisecond, true, chance(r, 50), false
+	p.Timeout = pick[int64](r, 5, 20) * p.Tick
 }
 
 // growing is a world whose ensemble changes.

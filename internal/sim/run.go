@@ -35,6 +35,11 @@ type Stats struct {
 	Doubled          int // messages that arrived twice
 	Throttled        int // writes refused for lack of room
 	ReadOnly         int // replies of servers without a quorum
+	Entered          int // local sessions that wrote
+	Unknown          int // local sessions that a server refused which knew nothing of them
+	Faded            int // local sessions that their server ended for their silence
+	Confined         int // ephemeral znodes refused to local sessions
+	Upgraded         int // local sessions that got one
 	Joins            int // servers that joined with an empty disk
 	Reconfigs        int // changes of membership
 	Promotions       int // voters that were none before
@@ -105,8 +110,8 @@ func newWorld(p Plan) *World {
 	w := &World{
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
-		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}},
-		stats: Stats{Faults: map[Kind]int{}},
+		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}},
+		stats:  Stats{Faults: map[Kind]int{}},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
@@ -293,6 +298,7 @@ func (w *World) agree() {
 // verdict checks the history.
 func (w *World) verdict() {
 	opt := check.Options{ExtendedTypes: w.plan.TTL, Quiesced: true, ViolationsMax: failuresMax}
+	opt.LocalSessions, opt.EphemeralsRefused = w.plan.Local, w.plan.Local && !w.plan.Upgrading
 	rep := check.Check(&w.history, opt)
 	if len(w.plan.Faults) > 0 || w.plan.ReadOnly {
 		// A read-only session ends with its connection. A follower answers its clients while the leader, which may not hear of it,

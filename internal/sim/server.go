@@ -189,7 +189,7 @@ func (l *life) open(b quorum.Beginning) {
 	rep, applied, err := server.NewReplica(server.ReplicaOptions{
 		Options: server.Options{
 			ID: s.id, Members: s.config, Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
-			MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
+			LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
 		},
 		Dir: dir, Cluster: clusterID, Auth: registry,
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,

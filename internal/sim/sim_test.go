@@ -331,7 +331,7 @@ func (s *sum) add(r *report) {
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
 		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
-		{&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
+		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
 	} {
 		*f.to += *f.from
 	}
@@ -379,6 +379,7 @@ func (s *sum) enough(t *testing.T) {
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
 		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
 		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
+		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "local sessions expired": st.Faded, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
 		"replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}
 	names := make([]string, 0, len(marks))
