@@ -3,6 +3,8 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -211,6 +213,55 @@ func TestStormCountsExpiredSessions(t *testing.T) {
 	}
 	if s.takenUp() != int(r.Ops) {
 		t.Errorf("%d sessions taken up again, want %d", s.takenUp(), r.Ops)
+	}
+}
+
+// TestWatchEnds: a change that is refused, a watcher that is cut off and an end from
+// outside all end the waiting for those who haven't heard.
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	sc, err := findScenario("watch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		wrap func(s *fakeServer, cancel context.CancelFunc)
+		want error
+	}{
+		{"refused", func(s *fakeServer, _ context.CancelFunc) {
+			s.refuse = func(op jute.Op, _ string, _ int) jute.Code {
+				if op == jute.OpSetData {
+					return jute.ErrNoAuth
+				}
+				return jute.OK
+			}
+		}, jute.ErrNoAuth},
+		{"cut", func(s *fakeServer, _ context.CancelFunc) {
+			s.cut = func(op jute.Op, n int) bool { return op == jute.OpGetData && n == 30 }
+		}, io.EOF},
+		{"cancelled", func(s *fakeServer, cancel context.CancelFunc) {
+			s.refuse = func(op jute.Op, _ string, n int) jute.Code {
+				if op == jute.OpSetData && n == 3 {
+					cancel()
+				}
+				return jute.OK
+			}
+		}, context.Canceled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			s := startFake(t, func(s *fakeServer) { tt.wrap(s, cancel) })
+			o, _, err := parseOptions("watch", "-servers", s.addr, "-keys", "7", "-time", "1h", "-warm", "0s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := runTrial(ctx, sc, o, nil); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+		})
 	}
 }
 
