@@ -21,6 +21,8 @@ type turn struct {
 	c     *client
 	now   int64
 	held  bool
+	ahead int    // reads whose znodes were fetched, and still come
+	rest  []byte // what arrived, from the request at hand on
 	count int64
 	last  request // answered last
 	tally tally
@@ -52,6 +54,7 @@ func (r *replica) receive(c *client, in []byte, now int64) (used int, err error)
 		if n < jute.RequestHeaderSize {
 			return used, fmt.Errorf("request of %d bytes: a header alone takes %d", n, jute.RequestHeaderSize)
 		}
+		t.rest = rest
 		frame := rest[4 : 4+n]
 		xid, code := int32(binary.BigEndian.Uint32(frame)), jute.Op(int32(binary.BigEndian.Uint32(frame[4:])))
 		if err := t.request(xid, lookup(code), frame[jute.RequestHeaderSize:]); err != nil {
@@ -85,6 +88,10 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 		op = &opNoRoom
 	}
 	if !op.isWrite() && op.kind != kindSync && t.hold() {
+		if t.ahead == 0 {
+			t.ahead = t.fetch()
+		}
+		t.ahead--
 		start := len(t.c.out)
 		t.c.out = t.r.answer(t.c, t.c.out, op, xid, body)
 		t.tally.add(t.r.meters, t.c, op.code, body, t.c.out[start:])
@@ -94,6 +101,30 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	}
 	t.release()
 	return t.enqueue(xid, op, body)
+}
+
+// fetch has the tree fetch what the reads that come next are about to need, and
+// returns how many they are, 1 at least. The replica is held.
+func (t *turn) fetch() int {
+	if t.r.tree.NodeCount() < tree.FetchNodesMin {
+		return tree.FetchMax
+	}
+	var paths [tree.FetchMax]string
+	var d jute.Decoder
+	n := 0
+	for rest := t.rest; n < len(paths) && len(rest) >= 4+jute.RequestHeaderSize; n++ {
+		size := 4 + int(binary.BigEndian.Uint32(rest))
+		if size < 4+jute.RequestHeaderSize || size > len(rest) || lookup(jute.Op(int32(binary.BigEndian.Uint32(rest[8:])))).kind != kindRead {
+			break
+		}
+		d.Reset(rest[4+jute.RequestHeaderSize : size])
+		paths[n] = d.String() // of what has no path it is anything, which is as good
+		rest = rest[size:]
+	}
+	if n > 1 {
+		t.r.tree.Fetch(paths[:n])
+	}
+	return max(n, 1)
 }
 
 // hold makes sure that the replica and the client are held, and reports whether

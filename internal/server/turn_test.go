@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -53,6 +55,36 @@ func TestReadsLeaveNoGarbage(t *testing.T) {
 	v := serve(t)
 	if n := testing.AllocsPerRun(2000, func() { v.turn(t) }); n != 0 {
 		t.Errorf("a turn of %d reads allocates %v times", turnSize, n)
+	}
+}
+
+// TestReadsOfLargeTree answers a turn on a tree for which reads are fetched ahead:
+// whole paths, one of nothing, a ping, a read without a path, and a frame of which
+// only a part is there.
+func TestReadsOfLargeTree(t *testing.T) {
+	v := serve(t)
+	raw := connect(t, v.Addrs()[0].String(), 0, nil)
+	for i := range tree.FetchNodesMin/100 + 1 {
+		var ops []jute.MultiOp
+		for j := range 100 {
+			ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/n-%d-%d", i, j), ACL: jute.WorldACL(jute.PermAll)})
+		}
+		raw.call(jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
+	}
+	if n := v.replica.tree.NodeCount(); n < tree.FetchNodesMin {
+		t.Fatalf("a tree of %d znodes is too small for this test", n)
+	}
+	v.reads = raw.request(v.reads, jute.OpGetData, reading("/missing", false))
+	v.reads = raw.request(v.reads, jute.OpPing, nil)
+	v.reads = raw.request(v.reads, jute.OpWhoAmI, nil)
+	v.reads = raw.request(v.reads, jute.OpExists, reading("/n-7-7", false))
+	v.turn(t)
+	whole := len(v.reads)
+	v.reads = raw.request(v.reads, jute.OpGetData, reading("/turn", false))
+	for end := whole; end < len(v.reads); end++ {
+		if used, err := v.replica.receive(v.c, v.reads[:end], v.now()); err != nil || used != whole {
+			t.Fatalf("receive of %d bytes, of which %d are whole frames, took %d: %v", end, whole, used, err)
+		}
 	}
 }
 

@@ -31,7 +31,13 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	if err := t.follow(term, index, records.Time()); err != nil {
 		return err
 	}
-	for records.Next(&t.request) {
+	for i := 0; ; i++ {
+		if i%FetchMax == 0 {
+			t.fetchRecords(records)
+		}
+		if !records.Next(&t.request) {
+			break
+		}
 		t.scratch = t.scratch[:0]
 		t.result.reset(&t.request)
 		if err := t.apply(&t.request, &t.result); err != nil {

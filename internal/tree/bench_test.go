@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -130,21 +131,30 @@ func BenchmarkMulti(b *testing.B) {
 	run(b, t, list)
 }
 
+// BenchmarkGetData reads znodes all over a tree, one by one and with what the
+// next ones need fetched ahead.
 func BenchmarkGetData(b *testing.B) {
 	for _, n := range []int{10000, 1000000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			t, paths := grown(b, n)
-			out := make([]byte, 0, 1024)
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				i += 7919
-				var code jute.Code
-				if out, code = t.AppendGetData(out[:0], paths[i%len(paths)], identities[0]); code != jute.OK {
-					b.Fatal(code)
+		t, paths := grown(b, n)
+		rng := rand.New(rand.NewPCG(1, 2))
+		rng.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
+		for _, fetch := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/fetch=%v", n, fetch), func(b *testing.B) {
+				out := make([]byte, 0, 1024)
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					if fetch && i%FetchMax == 0 {
+						t.Fetch(paths[i%len(paths):])
+					}
+					var code jute.Code
+					if out, code = t.AppendGetData(out[:0], paths[i%len(paths)], identities[0]); code != jute.OK {
+						b.Fatal(code)
+					}
+					i++
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -267,5 +277,9 @@ func TestNoAllocations(t *testing.T) {
 	})[:runs+2])
 	if n := testing.AllocsPerRun(100, func() { out, _ = tree.AppendGetData(out[:0], paths[7], identities[0]) }); n != 0 {
 		t.Errorf("getData makes %.0f allocations", n)
+	}
+	large, paths := grown(t, FetchNodesMin)
+	if n := testing.AllocsPerRun(100, func() { large.Fetch(paths) }); n != 0 {
+		t.Errorf("Fetch makes %.0f allocations", n)
 	}
 }

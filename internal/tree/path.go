@@ -41,16 +41,7 @@ func (t *Tree) find(path string) uint32 {
 	if path[0] != '/' {
 		return 0
 	}
-	hash := t.rootHash
-	for rest := path[1:]; ; {
-		i := strings.IndexByte(rest, '/')
-		if i < 0 {
-			hash = t.key.child(hash, rest)
-			break
-		}
-		hash = t.key.child(hash, rest[:i])
-		rest = rest[i+1:]
-	}
+	hash := t.hash(path)
 	p := t.table.probe(hash)
 	for slot := p.next(); slot != 0; slot = p.next() {
 		if t.at(slot).hash == hash && t.isAt(slot, path) {

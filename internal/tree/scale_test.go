@@ -99,6 +99,41 @@ func TestReadsBesideReads(t *testing.T) {
 	}
 }
 
+// TestFetch fetches for znodes of each sort and for paths of none, and finds that
+// it changes nothing and reaches the data of each znode there is.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	tree, paths := grown(t, FetchNodesMin)
+	seq := nextSeq(tree)
+	for _, q := range []jute.CreateRequest{
+		{Path: "/null", ACL: jute.WorldACL(jute.PermAll)},
+		{Path: "/empty", Data: []byte{}, ACL: jute.WorldACL(jute.PermAll)},
+		{Path: "/large", Data: make([]byte, blockMax), ACL: jute.WorldACL(jute.PermAll)},
+	} {
+		seq++
+		run(t, tree, [][]byte{AppendRecord(AppendBatchHeader(nil, 5), &Request{Op: jute.OpCreate, Session: 1, Cnx: 1, Seq: seq, Identities: identities[0], Body: q.Append(nil)})})
+	}
+	few := []string{"", "/", "//", "a", "/null", "/empty", "/large", "/missing", paths[0], paths[len(paths)-1] + "/"}
+	digest := tree.Digest()
+	tree.Fetch(few)
+	tree.Fetch(paths)
+	tree.Fetch(nil)
+	if tree.Digest() != digest || tree.RecomputeDigest() != digest {
+		t.Error("Fetch changed the tree")
+	}
+	for _, p := range paths[:100] {
+		n := tree.at(tree.find(p))
+		block := tree.payloads.bytes(n.block, n.payload())
+		before := tree.Fetch([]string{p})
+		block[len(block)-1]++
+		last := tree.Fetch([]string{p}) - before
+		block[len(block)-1]--
+		if last == 0 {
+			t.Fatalf("Fetch doesn't reach the data of %s", p)
+		}
+	}
+}
+
 // TestListCacheBounded holds the cache to its bound.
 func TestListCacheBounded(t *testing.T) {
 	t.Parallel()
