@@ -1,0 +1,38 @@
+package server
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// TestOffHeap takes pieces until there are several regions: each piece is zeroed,
+// aligned to a cache line and shared with no other.
+func TestOffHeap(t *testing.T) {
+	t.Parallel()
+	o := &offHeap{}
+	var pieces [][]byte
+	for _, n := range []int{1, offHeapMin - 1, offHeapMin, offHeapMin + 8, firstRegion, furtherRegion + 1, 3 << 20, furtherRegion / 2} {
+		b := o.alloc(n)
+		if len(b) != n || cap(b) != n && n >= offHeapMin {
+			t.Fatalf("asked for %d bytes, got %d with room for %d", n, len(b), cap(b))
+		}
+		if n >= offHeapMin && uintptr(unsafe.Pointer(&b[0]))%pieceAlign != 0 {
+			t.Errorf("a piece of %d bytes begins at %p", n, &b[0])
+		}
+		if b[0] != 0 || b[n-1] != 0 {
+			t.Errorf("a piece of %d bytes isn't zeroed", n)
+		}
+		b[0], b[n-1] = 1, 1
+		pieces = append(pieces, b)
+	}
+	if len(o.regions) < 3 {
+		t.Fatalf("all is in %d regions: this test should need more", len(o.regions))
+	}
+	for _, b := range pieces {
+		if b[0] != 1 || b[len(b)-1] != 1 {
+			t.Errorf("a piece of %d bytes was overwritten by a later one", len(b))
+		}
+		b[0], b[len(b)-1] = 0, 0 // of one byte these are the same
+	}
+	o.unmap()
+}
