@@ -121,7 +121,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		Tick:    cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
 		MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
-		SessionlessTimeout: cfg.Limits.SessionlessTimeout,
+		SessionlessTimeout: cfg.Limits.SessionlessTimeout, TCPKeepAlive: cfg.Limits.TCPKeepAlive,
 		Settings: tree.Settings{
 			ExtendedTypes: cfg.Tree.TTL, Emulate353: cfg.Tree.Emulate353TTL, EnforceQuota: cfg.Tree.EnforceQuota,
 			SkipACL: cfg.Tree.SkipACL, ReconfigEnabled: cfg.Quorum.ReconfigEnabled, FeatureLevel: tree.FeatureLevelMax,

@@ -43,6 +43,9 @@ type client struct {
 	// push, if not nil, does what wake does, called without mu but after flushing
 	// was set: on the caller's goroutine as far as that can't block.
 	push func()
+	// try, if not nil, writes as much as goes without waiting, and returns how much
+	// that was. Only who set flushing may call it.
+	try func([]byte) int
 
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
@@ -224,7 +227,9 @@ func (c *client) takeOutput(done []byte) (out []byte, last bool) {
 		c.room.Signal()
 	}
 	if len(c.out) == 0 {
-		c.flushing = false
+		if c.flushing = false; cap(c.out) == 0 {
+			c.out, c.spare = c.spare, nil // most connections need only one buffer
+		}
 		return nil, c.closing
 	}
 	out, c.out, c.spare = c.out, c.spare, nil

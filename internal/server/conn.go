@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/zooid-project/zooid/jute"
@@ -22,120 +23,231 @@ const (
 	inputQuietShare = 8
 )
 
-// serveConn is the life of one connection, on a goroutine of its own.
-func (s *Server) serveConn(nc net.Conn) {
-	defer nc.Close()
-	remote := nc.RemoteAddr().String()
-	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
-	var head [4]byte
-	if _, err := io.ReadFull(nc, head[:]); err != nil {
-		s.countSessionless(err)
-		s.log.Debug("a connection closed before it sent anything", "client", remote, "err", err)
-		return
-	}
-	if s.opt.Secure.TLS != nil {
-		if s.opt.Secure.Unify && head[0] == tlsHandshakeRecord {
-			s.serveSecure(&replayed{Conn: nc, head: head[:]})
-			return
+// serve is the life of one connection, on a goroutine of its own; secure says that
+// it begins with a TLS handshake. What is done once returns before the first
+// request is awaited, and few frames are below a read: then what an idle connection
+// has on its stack fits into the smallest there is, which is half of its memory.
+func (s *Server) serve(nc net.Conn, secure bool) {
+	conn, c, in := s.open(nc, secure)
+	if c != nil {
+		in, err := s.handshake(conn, c, in)
+		if err == nil {
+			err = s.readRequests(conn, c, in)
 		}
-		s.secure.countPlain(nc)
+		s.ended(c, err)
+		conn.Close() // above nc if that is TLS
 	}
-	s.serveClient(nc, head, nil)
+	nc.Close()
+	s.forget(nc)
+	s.wg.Done()
 }
 
-// serveClient goes on with a connection that began with head and has proved to
-// be ids, which is nil for one that has proved nothing.
-func (s *Server) serveClient(nc net.Conn, head [4]byte, ids []jute.ID) {
-	remote := nc.RemoteAddr().String()
-	if word := string(head[:]); isFourLetterWord(word) {
-		s.fourLetterWord(nc, word)
-		return
+// open returns the client on a connection, what it sent so far, and the connection
+// to go on with, which may be one of TLS above nc. It returns nil for a client if
+// all is done.
+func (s *Server) open(nc net.Conn, secure bool) (net.Conn, *client, []byte) {
+	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
+	var in []byte
+	if !secure {
+		if in = s.readHead(nc); in == nil {
+			return nil, nil, nil
+		}
+		secure = s.opt.Secure.Unify && in[0] == tlsHandshakeRecord
 	}
-	c := newClient(s.ids.take(), remote, addressID(nc.RemoteAddr()), nil)
+	if secure {
+		return s.openSecure(nc, in)
+	}
+	if s.opt.Secure.TLS != nil {
+		s.secure.countPlain(nc)
+	}
+	return nc, s.greet(nc, in, nil), in
+}
+
+// readHead returns the first bytes of a connection, enough to tell what it is; nil
+// if they don't come.
+func (s *Server) readHead(nc net.Conn) []byte {
+	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameLengthSize)
+	if err != nil {
+		s.countSessionless(err)
+		s.log.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
+		return nil
+	}
+	return in
+}
+
+// readTo reads until buf has at least n bytes.
+func readTo(nc net.Conn, buf []byte, n int) ([]byte, error) {
+	if cap(buf) < n {
+		buf = append(make([]byte, 0, n), buf...)
+	}
+	for len(buf) < n {
+		got, err := nc.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+got]
+		if err != nil && len(buf) < n {
+			return nil, err
+		}
+	}
+	return buf, nil
+}
+
+// helloSize returns the size of a connection's first frame, which begins with in,
+// and whether that may be a connect request.
+func helloSize(in []byte) (size int, ok bool) {
+	size = int(int32(binary.BigEndian.Uint32(in)))
+	return size, size >= 0 && size <= jute.ConnectRequestSizeMax
+}
+
+// greet returns the client of a connection that begins with in and has proved to
+// be ids, nil for one that has proved nothing. A four-letter word is answered, and
+// nil returned.
+func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *client {
+	if _, ok := helloSize(in); !ok {
+		if word := string(in[:frameLengthSize]); isFourLetterWord(word) {
+			s.fourLetterWord(nc, word, in[frameLengthSize:])
+			return nil
+		}
+	}
+	remote := nc.RemoteAddr().String()
+	c := newClient(s.ids.take(), remote, addressID(remote), nil)
 	c.since = time.Now()
 	c.wake = func() { go s.flush(nc, c) }
-	if try := tryWriter(nc); try != nil {
-		c.push = func() { s.pushTo(nc, c, try) }
+	if c.try = tryWriter(nc); c.try != nil {
+		c.push = func() { s.pushTo(nc, c) }
+		c.wake = func() { s.pushers.add(c) }
 	}
 	if ids != nil {
 		c.ids.Store(&ids)
 	}
-	if err := s.handshake(nc, c, int(int32(binary.BigEndian.Uint32(head[:])))); err != nil {
-		s.log.Warn("a connection was closed during its handshake", "client", remote, "err", err)
+	return c
+}
+
+// handshake takes the connect request, which begins with in, and returns what
+// came behind it.
+func (s *Server) handshake(nc net.Conn, c *client, in []byte) ([]byte, error) {
+	rest, err := readHello(nc, c, in)
+	if err == nil {
+		err = s.replica.connect(c, &c.hello, s.ids.take)
+	}
+	return append(in[:0], rest...), err
+}
+
+// readHello reads c's connect request, whose password aliases what was read, and
+// returns what came behind it.
+func readHello(nc net.Conn, c *client, in []byte) (rest []byte, err error) {
+	size, ok := helloSize(in)
+	if !ok {
+		return nil, fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist", size, jute.ConnectRequestSizeMax)
+	}
+	size += frameLengthSize
+	if in, err = readTo(nc, in, size); err != nil {
+		return nil, fmt.Errorf("read the connect request: %w", err)
+	}
+	d := jute.NewDecoder(in[frameLengthSize:size])
+	c.hello.Decode(d)
+	if d.Err() != nil {
+		return nil, fmt.Errorf("decode the connect request: %w", d.Err())
+	}
+	return in[size:], nil
+}
+
+// ended says why a connection ended, and forgets it.
+func (s *Server) ended(c *client, err error) {
+	if c.Established() {
+		s.logEnd(c, err)
+	} else {
+		s.log.Warn("a connection was closed during its handshake", "client", c.remote, "err", err)
 		s.countSessionless(err)
 		s.replica.meters.connectionRejected.Inc()
-	} else {
-		nc.SetReadDeadline(time.Time{})
-		err := s.readRequests(nc, c)
-		s.logEnd(c, err)
 	}
 	s.replica.disconnected(c)
 }
 
-// handshake reads the connect request, whose length was read already, and waits
-// until the session is attached.
-func (s *Server) handshake(nc net.Conn, c *client, size int) error {
-	if size < 0 || size > jute.ConnectRequestSizeMax {
-		return fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist", size, jute.ConnectRequestSizeMax)
+var (
+	errNoSession = errors.New("no quorum agreed on its session in time")
+	errStopping  = errors.New("the server is stopping")
+)
+
+// sessionBy is when c must have its session.
+func (s *Server) sessionBy(c *client) time.Time {
+	return c.since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.timeout)*time.Millisecond))
+}
+
+// awaitSession waits until c is established.
+func (s *Server) awaitSession(c *client) error {
+	if c.Established() {
+		return nil
 	}
-	frame := make([]byte, size)
-	if _, err := io.ReadFull(nc, frame); err != nil {
-		return fmt.Errorf("read the connect request: %w", err)
-	}
-	var req jute.ConnectRequest
-	d := jute.NewDecoder(frame)
-	req.Decode(d)
-	if d.Err() != nil {
-		return fmt.Errorf("decode the connect request: %w", d.Err())
-	}
-	if err := s.replica.connect(c, &req, s.ids.take); err != nil {
-		return err
-	}
-	patience := time.NewTimer(max(s.opt.SessionlessTimeout, time.Duration(c.timeout)*time.Millisecond))
+	patience := time.NewTimer(time.Until(s.sessionBy(c)))
 	defer patience.Stop()
 	select {
 	case <-c.established:
 		return nil
 	case <-patience.C:
-		return errors.New("no quorum agreed on its session in time")
+		return errNoSession
 	case <-s.closing:
-		return errors.New("the server is stopping")
+		return errStopping
 	}
 }
 
-// readRequests feeds what arrives to the replica until the connection ends.
-func (s *Server) readRequests(nc net.Conn, c *client) error {
-	buf := make([]byte, 0, inputBytesMin)
-	quiet := 0
+// putOff moves the deadline that nc has since it was accepted and that is over
+// now: most connections are established then and need none.
+func (s *Server) putOff(nc net.Conn, c *client) error {
+	by := s.sessionBy(c)
+	switch {
+	case c.Established():
+		by = time.Time{}
+	case !time.Now().Before(by):
+		return errNoSession
+	}
+	return nc.SetReadDeadline(by)
+}
+
+// readRequests feeds what arrives, which begins with buf, to the replica until
+// the connection ends. The first reads wait beside the log that attaches the
+// session: what they bring waits for it.
+func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
+	quiet, n, attached := 0, len(buf), false
 	for {
+		if n > 0 {
+			if !attached {
+				if err := s.awaitSession(c); err != nil {
+					return err
+				}
+				attached = true
+			}
+			used, err := s.replica.receive(c, buf, s.now())
+			if err != nil {
+				s.flushLast(nc, c)
+				return err
+			}
+			full := len(buf) == cap(buf)
+			buf = buf[:copy(buf, buf[used:])]
+			switch {
+			case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
+				buf, quiet = grow(buf), 0
+			case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
+				quiet = 0
+			default:
+				if quiet++; quiet == inputQuietReads {
+					c.quiet()
+					if cap(buf) > inputBytesMin {
+						buf = make([]byte, 0, inputBytesMin)
+					}
+				}
+			}
+		}
 		if s.flushOwn(nc, c) {
 			return errClosing
 		}
-		n, err := nc.Read(buf[len(buf):cap(buf)])
+		var err error
+		n, err = nc.Read(buf[len(buf):cap(buf)])
+		if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
+			err = s.putOff(nc, c)
+		}
 		if err != nil {
 			return err
 		}
 		buf = buf[:len(buf)+n]
-		used, err := s.replica.receive(c, buf, s.now())
-		if err != nil {
-			s.flushLast(nc, c)
-			return err
-		}
-		full := len(buf) == cap(buf)
-		buf = buf[:copy(buf, buf[used:])]
-		switch {
-		case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
-			buf, quiet = grow(buf), 0
-		case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
-			quiet = 0
-		default:
-			if quiet++; quiet == inputQuietReads {
-				c.quiet()
-				if cap(buf) > inputBytesMin {
-					buf = make([]byte, 0, inputBytesMin)
-				}
-			}
-		}
 	}
 }
 
@@ -180,24 +292,29 @@ func (s *Server) flushLast(nc net.Conn, c *client) {
 // flush writes a client's output until there is none, and reports whether the
 // connection was ended.
 func (s *Server) flush(nc net.Conn, c *client) bool {
-	out, last := c.takeOutput(nil)
-	return s.flushFrom(nc, c, out, 0, last)
+	out, sent, last := c.tryOutput()
+	return s.flushFrom(nc, c, out, sent, last)
 }
 
-// pushTo is flush as far as try, which never blocks, can do it; a goroutine does
-// what is left.
-func (s *Server) pushTo(nc net.Conn, c *client, try func([]byte) int) {
-	out, last := c.takeOutput(nil)
-	sent := 0
-	if out != nil {
-		if sent = try(out); sent == len(out) {
-			out, last = c.takeOutput(out)
-			sent = 0
-		}
-	}
-	if out != nil || last {
+// pushTo is flush as far as that never blocks; a goroutine does what is left.
+func (s *Server) pushTo(nc net.Conn, c *client) {
+	if out, sent, last := c.tryOutput(); out != nil || last {
 		go s.flushFrom(nc, c, out, sent, last)
 	}
+}
+
+// tryOutput writes waiting output as far as that can't block. It returns what
+// takeOutput does, and how much of out is written.
+func (c *client) tryOutput() (out []byte, sent int, last bool) {
+	out, last = c.takeOutput(nil)
+	if out == nil || c.try == nil {
+		return out, 0, last
+	}
+	if sent = c.try(out); sent == len(out) {
+		out, last = c.takeOutput(out)
+		sent = 0
+	}
+	return out, sent, last
 }
 
 // flushFrom goes on with what takeOutput returned, of which some is sent.

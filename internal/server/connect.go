@@ -68,16 +68,20 @@ func (r *replica) register(c *client, req *jute.ConnectRequest) {
 
 func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
 	c.hello.Passwd = passwd
-	var body []byte
-	if op == jute.OpCreateSession {
-		body = jute.AppendBuffer(jute.AppendInt(body, c.timeout), passwd)
-	} else {
-		body = jute.AppendInt(jute.AppendBuffer(body, passwd), c.timeout)
-	}
-	c.attach = tree.AppendRecord(nil, &tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: body})
+	req := tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: attachBody(op, c.timeout, passwd)}
+	c.attach = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&req)), &req)
 	if r.alone || r.leader.Leader != 0 {
 		r.sendAttach(c)
 	}
+}
+
+// attachBody returns the body of a request that attaches a session.
+func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
+	b := make([]byte, 0, 4+4+len(passwd))
+	if op == jute.OpCreateSession {
+		return jute.AppendBuffer(jute.AppendInt(b, timeout), passwd)
+	}
+	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
 }
 
 // sendAttach sends the request to attach c's session, which is done once: a copy

@@ -95,14 +95,15 @@ func whitelist(names []string) map[string]bool {
 	return set
 }
 
-// fourLetterWord answers one and leaves the connection to be closed.
-func (s *Server) fourLetterWord(conn net.Conn, name string) {
+// fourLetterWord answers one, behind which rest was read already, and leaves the
+// connection to be closed.
+func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
 	stats := &s.replica.stats
 	stats.received.Add(1)
 	s.meters.bytesReceived.Add(int64(len(name)))
 	var a answer
-	s.answerWord(&a, conn, name, s.Status().Serving)
+	s.answerWord(&a, &replayed{Conn: conn, head: rest}, name, s.Status().Serving)
 	if text := a.text(); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
 			s.log.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,12 +39,20 @@ func (s *idSource) take() int64 {
 	}
 }
 
+// hostOf returns a TCP address without its port.
+func hostOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
 // addressID returns the identity that a connection has by its address alone, in
 // the form in which Java prints addresses.
-func addressID(a net.Addr) jute.ID {
-	host, _, err := net.SplitHostPort(a.String())
+func addressID(addr string) jute.ID {
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		host = a.String()
+		host = addr
 	}
 	return jute.ID{Scheme: "ip", ID: javaAddress(host)}
 }
@@ -51,19 +60,20 @@ func addressID(a net.Addr) jute.ID {
 // javaAddress writes an IPv6 address with all its eight groups, as Java does.
 func javaAddress(host string) string {
 	host, _, _ = strings.Cut(host, "%")
-	ip := net.ParseIP(host)
-	if ip == nil || ip.To4() != nil {
-		if v4 := ip.To4(); v4 != nil {
-			return v4.String()
-		}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil || ip.Is4():
 		return host
+	case ip.Is4In6():
+		return ip.Unmap().String()
 	}
+	groups := ip.As16()
 	var b []byte
 	for i := 0; i < 16; i += 2 {
 		if i > 0 {
 			b = append(b, ':')
 		}
-		b = strconv.AppendUint(b, uint64(ip[i])<<8|uint64(ip[i+1]), 16)
+		b = strconv.AppendUint(b, uint64(groups[i])<<8|uint64(groups[i+1]), 16)
 	}
 	return string(b)
 }

@@ -55,10 +55,11 @@ type Options struct {
 	SessionTimeoutMin time.Duration // minSessionTimeout
 	SessionTimeoutMax time.Duration // maxSessionTimeout
 
-	MaxClientConnections int // maxClientCnxns: per client address, 0 for no limit
-	MaxConnections       int // maxCnxns: in all, 0 for no limit
-	MaxFrame             int // jute.maxbuffer, bytes
-	MaxOutstanding       int // globalOutstandingLimit
+	MaxClientConnections int  // maxClientCnxns: per client address, 0 for no limit
+	MaxConnections       int  // maxCnxns: in all, 0 for no limit
+	MaxFrame             int  // jute.maxbuffer, bytes
+	MaxOutstanding       int  // globalOutstandingLimit
+	TCPKeepAlive         bool // clientTcpKeepAlive: the system probes connections on which nothing moves
 
 	// SessionlessTimeout ends connections that don't complete their handshake
 	// (nio.sessionlessCnxnTimeout).

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -48,23 +47,21 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 	n.plainRemote.Add(1)
 }
 
-// serveSecure is the life of a connection that begins with a TLS handshake.
-func (s *Server) serveSecure(nc net.Conn) {
-	defer nc.Close()
-	conn, ids, err := s.startTLS(nc)
+// openSecure is open for a connection that is TLS, whose head was read already.
+func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *client, []byte) {
+	conn, ids, err := s.startTLS(&replayed{Conn: nc, head: head})
 	if err != nil {
 		s.log.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
-		linger(socket(nc)) // the alert that tells the client why must reach it
-		return
+		linger(nc) // the alert that tells the client why must reach it
+		return nil, nil, nil
 	}
-	defer conn.Close()
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		s.countSessionless(err)
-		s.log.Debug("a connection closed before it sent anything", "client", conn.RemoteAddr().String(), "err", err)
-		return
+	if in := s.readHead(conn); in != nil {
+		if c := s.greet(conn, in, ids); c != nil {
+			return conn, c, in
+		}
 	}
-	s.serveClient(conn, head, ids)
+	conn.Close()
+	return nil, nil, nil
 }
 
 // startTLS shakes hands, within the time that a connection has until its session,
@@ -80,7 +77,7 @@ func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 	}
 	nc.SetDeadline(time.Now().Add(s.opt.SessionlessTimeout))
 	conn := tls.Server(nc, s.opt.Secure.TLS)
-	ids := []jute.ID{addressID(nc.RemoteAddr())}
+	ids := []jute.ID{addressID(nc.RemoteAddr().String())}
 	err := conn.Handshake()
 	if err == nil {
 		ids, err = s.certified(conn.ConnectionState(), ids)

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +41,7 @@ type Server struct {
 	waiting    *waiting      // nil for a server that needn't
 	meters     *meters
 	secure     secureCounts
+	pushers    pushers
 	trace      atomic.Int64 // mask of gtmk and stmk
 
 	once   sync.Once
@@ -47,8 +50,8 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners []net.Listener
-	conns     map[net.Conn]string // to client address
-	perHost   map[string]int
+	conns     map[net.Conn]netip.Addr // to client address
+	perHost   map[netip.Addr]int
 }
 
 // Open recovers the data directory, starts serving, and returns once client
@@ -57,7 +60,7 @@ func Open(opt Options) (*Server, error) {
 	opt = opt.withDefaults()
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
-		conns: map[net.Conn]string{}, perHost: map[string]int{}, ids: newIDSource(opt.ID, time.Now()),
+		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, ids: newIDSource(opt.ID, time.Now()),
 		words: whitelist(opt.FourLetterWords),
 	}
 	s.meters = newMeters(s.gauges())
@@ -230,23 +233,23 @@ func (s *Server) Close() error {
 
 func (s *Server) listen() error {
 	for _, addr := range s.opt.Listen {
-		if err := s.listenOn(addr, "accepting clients", s.serveConn); err != nil {
+		if err := s.listenOn(addr, "accepting clients", false); err != nil {
 			return err
 		}
 	}
 	for _, addr := range s.opt.Secure.Listen {
-		if err := s.listenOn(addr, "accepting clients over TLS", s.serveSecure); err != nil {
+		if err := s.listenOn(addr, "accepting clients over TLS", true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Server) listenOn(addr, what string, serve func(net.Conn)) error {
+func (s *Server) listenOn(addr, what string, secure bool) error {
 	l := s.early(addr)
 	if l == nil {
 		var err error
-		if l, err = listenForClients(addr); err != nil {
+		if l, err = s.listenForClients(addr); err != nil {
 			return err
 		}
 	}
@@ -255,12 +258,16 @@ func (s *Server) listenOn(addr, what string, serve func(net.Conn)) error {
 	s.mu.Unlock()
 	s.log.Info(what, "address", l.Addr().String())
 	s.wg.Add(1)
-	go s.accept(l, serve)
+	go s.accept(l, secure)
 	return nil
 }
 
-func listenForClients(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+func (s *Server) listenForClients(addr string) (net.Listener, error) {
+	config := net.ListenConfig{KeepAlive: -1}
+	if s.opt.TCPKeepAlive {
+		config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1} // -1: as the system has it
+	}
+	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
 	}
@@ -268,7 +275,7 @@ func listenForClients(addr string) (net.Listener, error) {
 }
 
 // accept takes connections until the listener is closed.
-func (s *Server) accept(l net.Listener, serve func(net.Conn)) {
+func (s *Server) accept(l net.Listener, secure bool) {
 	defer s.wg.Done()
 	for {
 		nc, err := l.Accept()
@@ -288,11 +295,7 @@ func (s *Server) accept(l net.Listener, serve func(net.Conn)) {
 			continue
 		}
 		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
-			defer s.forget(nc)
-			serve(nc)
-		}()
+		go s.serve(nc, secure)
 	}
 }
 
@@ -301,7 +304,7 @@ const acceptPause = 50 * time.Millisecond
 
 // admit registers a connection, or returns the reason why it is one too many.
 func (s *Server) admit(nc net.Conn) string {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	host := hostOf(nc.RemoteAddr())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {

@@ -27,7 +27,7 @@ func (s *Server) openEarly() error {
 	w := &waiting{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
 	s.waiting = w
 	for _, addr := range slices.Concat(s.opt.Listen, s.opt.Secure.Listen) {
-		l, err := listenForClients(addr)
+		l, err := s.listenForClients(addr)
 		if err != nil {
 			s.endEarly()
 			s.closeEarly()

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// appendHello appends the frame that opens a session.
+func appendHello(b []byte) []byte {
+	b, start := jute.BeginFrame(b)
+	req := jute.ConnectRequest{Timeout: 20000, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
+	return jute.EndFrame(req.Append(b), start)
+}
+
+// TestRequestsBehindConnect sends requests without waiting for the session, as the
+// Java client does, whole and cut into pieces: each is answered, in order.
+func TestRequestsBehindConnect(t *testing.T) {
+	t.Parallel()
+	addr := open(t, Options{}).Addrs()[0].String()
+	connect(t, addr, 0, nil) // it serves now
+	for _, piece := range []int{1, 7, 64, 1 << 20} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		c := &rawClient{t: t, conn: conn}
+		b := c.request(appendHello(nil), jute.OpCreate, creating("/first", bytes.Repeat([]byte("x"), 2*inputBytesMin), jute.ModeEphemeral))
+		b = c.request(b, jute.OpGetData, reading("/first", false))
+		b = c.request(b, jute.OpCloseSession, nil)
+		for ; len(b) > 0; b = b[min(piece, len(b)):] {
+			if _, err := conn.Write(b[:min(piece, len(b))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if frame, err := jute.ReadFrame(conn, nil, 1<<20); err != nil || len(frame) < jute.PasswdSize {
+			t.Fatalf("pieces of %d bytes: the answer to connect has %d bytes, %v", piece, len(frame), err)
+		}
+		for xid := int32(1); xid <= c.xid; xid++ {
+			if h, _ := c.reply(); h.Xid != xid || h.Err != jute.OK {
+				t.Errorf("pieces of %d bytes: reply with xid %d, %v; want xid %d", piece, h.Xid, h.Err, xid)
+			}
+		}
+	}
+}
+
+// TestIdleSession says nothing for longer than a connection without a session may.
+func TestIdleSession(t *testing.T) {
+	t.Parallel()
+	const sessionless = 200 * time.Millisecond
+	addr := open(t, Options{SessionlessTimeout: sessionless}).Addrs()[0].String()
+	c := connect(t, addr, 0, nil)
+	silent, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	silent.SetDeadline(time.Now().Add(30 * time.Second))
+	if n, err := silent.Read(make([]byte, 1)); err == nil || n > 0 {
+		t.Errorf("a connection that sent nothing got %d bytes, %v", n, err)
+	} else if e, ok := err.(net.Error); ok && e.Timeout() {
+		t.Error("a connection that sent nothing is not closed")
+	}
+	// The session is older than that connection was.
+	if h, _ := c.call(jute.OpPing, nil); h.Err != jute.OK {
+		t.Errorf("ping: %v", h.Err)
+	}
+	if h, _ := c.call(jute.OpCreate, creating("/idle", nil, 0)); h.Err != jute.OK {
+		t.Errorf("create: %v", h.Err)
+	}
+}
