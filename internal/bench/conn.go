@@ -55,15 +55,15 @@ type conn struct {
 // if s has no ID. lastZxid is what the client has seen. A session the server
 // doesn't know gives errExpired.
 func dial(ctx context.Context, addr string, s session, lastZxid int64, buffer int) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
-	var d net.Dialer
-	n, err := d.DialContext(ctx, "tcp", addr)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	d, deadline := net.Dialer{KeepAlive: -1}, time.Now().Add(handshakeTimeout)
+	n, err := d.DialContext(bounded{context.Background(), deadline}, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	c := &conn{net: n, addr: addr, session: s, in: make([]byte, buffer), lastZxid: lastZxid}
-	deadline, _ := ctx.Deadline()
 	n.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { n.Close() })
 	err = c.handshake()
@@ -78,6 +78,16 @@ func dial(ctx context.Context, addr string, s session, lastZxid int64, buffer in
 	n.SetDeadline(time.Time{})
 	return c, nil
 }
+
+// bounded is a context that ends at a time and not before. With one that can be
+// cancelled a net.Dialer has a goroutine watch over each connection being made,
+// which costs as much as the rest of its own work.
+type bounded struct {
+	context.Context
+	by time.Time
+}
+
+func (b bounded) Deadline() (time.Time, bool) { return b.by, true }
 
 func (c *conn) handshake() error {
 	passwd := c.session.Passwd
