@@ -76,6 +76,7 @@ type node struct {
 	seenAlive   int32   // index of the last request that found it
 
 	data, child []watcher // the two watch tables, of all connections
+	recursive   []*conn   // those in data with a recursive watch that may still hear
 
 	maybes []*maybe // unanswered writes that may have touched it
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -97,11 +98,10 @@ func (c *checker) fire(zxid int64, loose bool) {
 			continue
 		}
 		for up := f.n.parent; up != nil; up = up.parent {
-			for _, w := range up.data {
-				if w.mode&modeRecursive != 0 {
-					told = c.expect(w.conn, f, told, zxid, loose, true)
-				}
-			}
+			up.recursive = slices.DeleteFunc(up.recursive, func(k *conn) bool {
+				told = c.expect(k, f, told, zxid, loose, true)
+				return k.gone // hundreds gather on a root
+			})
 		}
 	}
 	c.told = told
@@ -265,6 +265,9 @@ func (c *checker) armPersistent(n *node, k *conn, mode uint8) {
 		return
 	}
 	c.m.recursive++
+	if !slices.Contains(n.recursive, k) {
+		n.recursive = append(n.recursive, k)
+	}
 }
 
 // removeWatches applies a checkWatches or removeWatches, or says why its reply
@@ -293,6 +296,9 @@ func (c *checker) removeWatches(o *op) {
 	found := modes(n.data, k)&data != 0 || modes(n.child, k)&child != 0
 	if req.op() == jute.OpRemoveWatches {
 		disarm(&n.data, k, data)
+		if data&modeRecursive != 0 {
+			n.recursive = slices.DeleteFunc(n.recursive, func(x *conn) bool { return x == k })
+		}
 		disarm(&n.child, k, child)
 	}
 	switch {
