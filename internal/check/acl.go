@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
 	"net/netip"
@@ -8,6 +9,23 @@ import (
 
 	"github.com/zooid-project/zooid/jute"
 )
+
+// everyone is nearly every ACL, and everyoneRecord how it is written: all that
+// say so share one.
+var (
+	everyone       = jute.WorldACL(jute.PermAll)
+	everyoneRecord = jute.AppendACLs(nil, everyone)
+)
+
+// decodeACL decodes an ACL, which nobody may change.
+func decodeACL(d *jute.Decoder) []jute.ACL {
+	rest := d.Rest()
+	if bytes.HasPrefix(rest, everyoneRecord) {
+		d.Reset(rest[len(everyoneRecord):])
+		return everyone
+	}
+	return jute.DecodeACLs(d)
+}
 
 // permits says whether one of ids is granted any permission in perms.
 func permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {

@@ -24,7 +24,8 @@ const (
 // not look it up each time.
 type place struct {
 	path string
-	n    *node // the sweep's; nil until it has looked
+	up   *place // the place above, nil for "/" and for what isn't a path
+	n    *node  // the sweep's; nil until it has looked
 }
 
 // nodeAt interns the path of a place. A nil place has none to remember: path
@@ -59,6 +60,7 @@ type reading struct {
 	// code it ends with if it can't be decoded.
 	ops     []jute.MultiOp
 	ats     []*place
+	made    *place // what the reply to a sequential create names, nil if there is none
 	invalid jute.Code
 
 	shown
@@ -100,6 +102,9 @@ func (r *reader) place(path string) *place {
 	if at == nil {
 		at = &place{path: path}
 		r.places[path] = at
+		if up := parentPath(path); up != "" && path != "/" {
+			at.up = r.place(up)
+		}
 	}
 	return at
 }
@@ -211,6 +216,9 @@ func (r *reader) reply(kind jute.Op, w *reading) {
 	}
 	if w.bad == nil {
 		w.bad = d.Err()
+	}
+	if w.path != "" && len(w.ops) == 1 && w.ops[0].Flags.Sequential() {
+		w.made = r.place(w.path)
 	}
 }
 

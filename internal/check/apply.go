@@ -19,6 +19,7 @@ type request struct {
 	// What body says, if somebody has decoded it: see reading.
 	ops     []jute.MultiOp
 	ats     []*place
+	got     *place // the path a sequential create says it got
 	invalid jute.Code
 }
 
@@ -90,11 +91,10 @@ func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiO
 		}
 		return append(ops, list...), jute.OK
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		var q jute.CreateTTLRequest
-		if q.CreateRequest.Decode(d); kind == jute.OpCreateTTL {
-			q.TTL = d.Long()
+		o.Path, o.Data, o.ACL, o.Flags = d.String(), d.Buffer(), decodeACL(d), jute.CreateMode(d.Int())
+		if kind == jute.OpCreateTTL {
+			o.TTL = d.Long()
 		}
-		o.Path, o.Data, o.ACL, o.Flags, o.TTL = q.Path, q.Data, q.ACL, q.Flags, q.TTL
 	case jute.OpDelete, jute.OpCheck:
 		o.Path, o.Version = d.String(), d.Int()
 	case jute.OpSetData:
@@ -181,13 +181,10 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 	if code != jute.OK {
 		return outcome{err: code}
 	}
-	var n, parent *node
-	if at != nil && !o.Flags.Sequential() {
-		if n = at.n; n != nil {
-			parent = n.parent
-		}
-	}
-	if parent == nil {
+	var parent *node
+	if at != nil && at.up != nil {
+		parent = m.nodeAt(at.up, "")
+	} else {
 		parent = m.node(parentPath(path))
 	}
 	up := parent.now()
@@ -206,10 +203,11 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 		return outcome{err: jute.ErrBadArguments}
 	}
 	if o.Flags.Sequential() {
-		n = m.node(path)
-	} else if n == nil {
-		n = m.nodeAt(at, path)
+		if at = r.got; at != nil && at.path != path {
+			at = nil
+		}
 	}
+	n := m.nodeAt(at, path)
 	shaky := n.opaque || parent.opaque && o.Flags.Sequential()
 	if n.now() != nil {
 		return outcome{err: jute.ErrNodeExists, n: n, shaky: shaky}

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/zooid-project/zooid/jute"
@@ -24,15 +25,20 @@ func Check(h *History, opt Options) (rep *Report) {
 	if c.exact {
 		items = c.agree(items)
 	}
-	if len(items) > 0 {
-		items = sortItems(items)
-	}
 	c.items = items
-	if !c.exact {
+	together(func() {
+		items = sortItems(items)
+		c.firstAcks(items)
+	}, func() { // which needs no order
+		if c.exact {
+			c.unlogged()
+			c.holes()
+			return
+		}
 		c.suppose()
 		c.collectEvidence()
-	}
-	c.firstAcks()
+	})
+	c.items = items
 	c.sweep(items)
 	c.hear()
 	c.checkDumps()
@@ -52,12 +58,31 @@ func (c *checker) giveUp() {
 	}
 }
 
+// together runs all tasks at the same time and returns when they have ended. It
+// panics as the first of them did that panicked.
+func together(tasks ...func()) {
+	fails := make([]any, len(tasks))
+	var all sync.WaitGroup
+	for i, task := range tasks {
+		all.Go(func() {
+			defer func() { fails[i] = recover() }()
+			task()
+		})
+	}
+	all.Wait()
+	for _, fail := range fails {
+		if fail != nil {
+			panic(fail)
+		}
+	}
+}
+
 // firstAcks prepares the measure of staleness: for each write in order, when
 // the first of it and all later ones was acknowledged.
-func (c *checker) firstAcks() {
+func (c *checker) firstAcks(items []item) {
 	c.acks = make([]ack, 0, c.rep.Acknowledged)
-	for i := range c.items {
-		if it := c.items[i]; it.key&1 == 0 && it.ref >= 0 {
+	for _, it := range items {
+		if it.key&1 == 0 && it.ref >= 0 {
 			c.acks = append(c.acks, ack{it.zxid(), c.h.Events[c.ops[it.ref].rep].Time})
 		}
 	}

@@ -1,9 +1,9 @@
 package check
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -59,7 +59,7 @@ func (c *checker) collectEvidence() {
 	if !c.opt.NotificationsUnnumbered {
 		for _, i := range c.notes {
 			e := &c.h.Events[i]
-			if e.Kind != KindNotification || e.Zxid <= 0 || c.taken.has(e.Zxid) {
+			if e.Zxid <= 0 || c.taken.has(e.Zxid) {
 				continue
 			}
 			var w jute.WatcherEvent
@@ -87,11 +87,9 @@ func (c *checker) collectEvidence() {
 func (c *checker) suspects() []int32 {
 	const shares = 4
 	var lists [shares][]int32
-	var fails [shares]any
-	var all sync.WaitGroup
+	var tasks [shares]func()
 	for n := range shares {
-		all.Go(func() {
-			defer func() { fails[n] = recover() }()
+		tasks[n] = func() {
 			taken := c.taken // has its own memory of the page used last
 			var d jute.Decoder
 			for i := n * len(c.ops) / shares; i < (n+1)*len(c.ops)/shares; i++ {
@@ -99,36 +97,38 @@ func (c *checker) suspects() []int32 {
 					lists[n] = append(lists[n], int32(i))
 				}
 			}
-		})
-	}
-	all.Wait()
-	for _, fail := range fails {
-		if fail != nil {
-			panic(fail)
 		}
 	}
+	together(tasks[:]...)
 	return slices.Concat(lists[:]...)
 }
 
 // suspect says whether a reply mentions a zxid that isn't taken.
 func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder) bool {
-	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
-	if rep.code() != jute.OK {
+	if o.code != jute.OK {
 		return false
 	}
-	if op := req.op(); op != jute.OpMulti && op != jute.OpMultiRead {
-		g, ok := lastStat(op, rep.Body)
-		return ok && !taken.holds(&g)
+	body := c.h.Events[o.rep].Body
+	if o.kind != jute.OpMulti && o.kind != jute.OpMultiRead {
+		return endsInStat(o.kind, body) && !taken.holds(mentioned(body))
 	}
-	d.Reset(rep.Body)
+	d.Reset(body)
 	results, err := jute.DecodeMultiResponse(d)
-	return err == nil && slices.ContainsFunc(results, func(r jute.MultiResult) bool { return !taken.holds(&r.Stat) })
+	return err == nil && slices.ContainsFunc(results, func(r jute.MultiResult) bool { return !taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) })
 }
 
-// holds says whether every zxid that g mentions is in the set.
-func (s *zxidSet) holds(g *jute.Stat) bool {
+// mentioned returns the zxids in the Stat that ends a reply, without decoding the
+// rest of it.
+func mentioned(body []byte) (czxid, mzxid, pzxid int64) {
+	g := body[len(body)-jute.StatSize:]
+	long := func(at int) int64 { return int64(binary.BigEndian.Uint64(g[at:])) }
+	return long(0), long(8), long(jute.StatSize - 8)
+}
+
+// holds says whether the zxids that a Stat mentions are all in the set.
+func (s *zxidSet) holds(czxid, mzxid, pzxid int64) bool {
 	in := func(z int64) bool { return z <= 0 || s.has(z) }
-	return in(g.Czxid) && in(g.Mzxid) && in(g.Pzxid)
+	return in(czxid) && in(mzxid) && in(pzxid)
 }
 
 // statEvidence looks at the Stat that ends a reply.
@@ -142,7 +142,7 @@ func (c *checker) statEvidence(o *op, add func(evidence)) {
 		return
 	}
 	g, ok := lastStat(req.op(), rep.Body)
-	if !ok || c.taken.holds(&g) {
+	if !ok || c.taken.holds(g.Czxid, g.Mzxid, g.Pzxid) {
 		return
 	}
 	d := &c.dec
@@ -176,7 +176,7 @@ func (c *checker) multiEvidence(o *op, req, rep *Event, add func(evidence)) {
 		if r.Path != "" {
 			path = r.Path
 		}
-		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) && !c.taken.holds(&r.Stat) {
+		if (r.Op == jute.OpGetData || r.Op == jute.OpSetData || r.Op == jute.OpCreate2) && !c.taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) {
 			c.split(path, evidence{event: o.rep, stat: r.Stat, data: r.Data, hasData: r.Op == jute.OpGetData}, add)
 		}
 	}

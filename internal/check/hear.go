@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -20,23 +19,16 @@ const hearShares = 2
 // order of the wire.
 func (c *checker) hear() {
 	var ears [hearShares]checker
-	var fails [hearShares]any
-	var all sync.WaitGroup
+	var tasks [hearShares]func()
 	for n := range ears {
 		ear := &ears[n]
 		*ear = *c // which it only reads, but for what is a connection's own
 		ear.rep = &Report{}
-		all.Go(func() {
-			defer func() { fails[n] = recover() }()
-			ear.listen(n)
-		})
+		tasks[n] = func() { ear.listen(n) }
 	}
-	all.Wait()
+	together(tasks[:]...)
 	var found []Violation
 	for n := range ears {
-		if fails[n] != nil {
-			panic(fails[n])
-		}
 		found = append(found, ears[n].rep.Violations...)
 		c.rep.Dropped += ears[n].rep.Dropped
 	}
@@ -57,11 +49,8 @@ func (c *checker) hear() {
 
 // listen does one share of hear.
 func (c *checker) listen(share int) {
-	for _, i := range c.notes {
+	for _, i := range c.ears[share] {
 		e := &c.h.Events[i]
-		if int(e.Conn)%hearShares != share {
-			continue
-		}
 		k := c.conns[e.Conn]
 		c.now = e.Time
 		if e.Kind == KindNotification {
@@ -113,7 +102,10 @@ func (c *checker) heard(k *conn, e *Event, i int32) {
 	catchUp := e.Zxid <= 0
 	var misnumbered, mistyped, forbidden *expectation
 	var skipped int64 // zxid of the first required event passed over
-	for j := max(0, k.nextExpected-hearWindow); j < len(k.expected); j++ {
+	for k.settled < len(k.expected) && k.expected[k.settled].matched {
+		k.settled++
+	}
+	for j := max(k.settled, k.nextExpected-hearWindow); j < len(k.expected); j++ {
 		x := &k.expected[j]
 		if j > k.nextExpected+2*hearWindow && x.zxid > max(e.Zxid, k.expected[k.nextExpected].zxid) {
 			break

@@ -70,17 +70,16 @@ func (c *checker) suppose() {
 	lastOf := make([]*maybe, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
-		req := &c.h.Events[o.req]
-		if o.rep >= 0 || !isWrite(req.op()) || o.conn.session == nil {
+		if o.rep >= 0 || !isWrite(o.kind) || o.conn.session == nil {
 			continue
 		}
 		b := &maybe{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}
 		lastOf[o.conn.id] = b
 		c.maybes = append(c.maybes, b)
-		for _, n := range c.touched(req, nil) {
+		for _, n := range c.touched(&c.h.Events[o.req], nil) {
 			n.maybes = append(n.maybes, b)
 		}
-		if req.op() == jute.OpCloseSession {
+		if o.kind == jute.OpCloseSession {
 			b.s.closes = append(b.s.closes, b)
 		}
 	}

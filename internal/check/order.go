@@ -21,6 +21,9 @@ func readKey(zxid int64) uint64  { return uint64(zxid)<<1 | 1 }
 // sortItems sorts by key, keeping the order of equal ones: a radix sort that
 // passes only over the bytes in which keys differ.
 func sortItems(items []item) []item {
+	if len(items) == 0 {
+		return items
+	}
 	var differ uint64
 	for i := range items {
 		differ |= items[i].key ^ items[0].key
@@ -52,17 +55,13 @@ func (c *checker) place() []item {
 	items := make([]item, 0, len(c.ops))
 	for i := range c.ops {
 		o := &c.ops[i]
-		if o.rep < 0 {
-			continue
-		}
-		req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 		switch {
-		case rep.Zxid <= 0 || o.conn.session == nil:
-		case !isWrite(req.op()):
-			items = append(items, item{readKey(rep.Zxid), int32(i)})
-		case c.exact || unordered(rep.code()) || c.unwritten(o.conn.session):
+		case o.rep < 0 || o.zxid <= 0 || o.conn.session == nil:
+		case !isWrite(o.kind):
+			items = append(items, item{readKey(o.zxid), int32(i)})
+		case c.exact || unordered(o.code) || c.unwritten(o.conn.session):
 		default:
-			z := c.ownZxid(o, req, rep)
+			z := c.ownZxid(o)
 			if !c.taken.add(z) {
 				c.violate(X5, fmt.Sprintf("two writes have zxid %#x", z), int(o.rep))
 			}
@@ -74,16 +73,16 @@ func (c *checker) place() []item {
 
 // ownZxid returns the zxid of an acknowledged write: its header's, unless its
 // Stat knows better.
-func (c *checker) ownZxid(o *op, req, rep *Event) int64 {
-	if rep.code() != jute.OK || req.op() == jute.OpSetACL {
-		return rep.Zxid
+func (c *checker) ownZxid(o *op) int64 {
+	if o.code != jute.OK || o.kind == jute.OpSetACL {
+		return o.zxid
 	}
-	g, ok := lastStat(req.op(), rep.Body)
-	if !ok || g.Mzxid == rep.Zxid || g.Mzxid <= 0 {
-		return rep.Zxid
+	g, ok := lastStat(o.kind, c.h.Events[o.rep].Body)
+	if !ok || g.Mzxid == o.zxid || g.Mzxid <= 0 {
+		return o.zxid
 	}
 	if !c.opt.ReadWindow {
-		c.violate(X2, fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", req.op(), rep.Zxid, g.Mzxid), int(o.rep), int(o.req))
+		c.violate(X2, fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", o.kind, o.zxid, g.Mzxid), int(o.rep), int(o.req))
 	}
 	return g.Mzxid
 }

@@ -313,17 +313,22 @@ func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
 
 // lastStat reads the Stat that ends most replies.
 func lastStat(op jute.Op, body []byte) (g jute.Stat, ok bool) {
+	if endsInStat(op, body) {
+		var d jute.Decoder
+		d.Reset(body[len(body)-jute.StatSize:])
+		g.Decode(&d)
+		return g, true
+	}
+	return g, false
+}
+
+func endsInStat(op jute.Op, body []byte) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren2, jute.OpSetData, jute.OpSetACL,
 		jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		if len(body) >= jute.StatSize {
-			var d jute.Decoder
-			d.Reset(body[len(body)-jute.StatSize:])
-			g.Decode(&d)
-			return g, true
-		}
+		return len(body) >= jute.StatSize
 	}
-	return g, false
+	return false
 }
 
 // short renders data for a message.

@@ -35,9 +35,8 @@ func (s *session) find(xid int32) int32 {
 func (c *checker) listSent() {
 	for i := range c.ops {
 		o := &c.ops[i]
-		if req := &c.h.Events[o.req]; o.conn.session != nil && isWrite(req.op()) {
-			s := o.conn.session
-			s.sent = append(s.sent, sent{req.Xid, int32(i)})
+		if s := o.conn.session; s != nil && isWrite(o.kind) {
+			s.sent = append(s.sent, sent{c.h.Events[o.req].Xid, int32(i)})
 		}
 	}
 	for _, s := range c.order {
@@ -49,7 +48,7 @@ func (c *checker) listSent() {
 	}
 }
 
-// agree checks the logs against each other and against the clients, and adds
+// agree checks the logs against each other, finds who sent each entry, and adds
 // the entries that took a zxid to the items.
 func (c *checker) agree(items []item) []item {
 	longest := &c.h.Servers[0]
@@ -84,8 +83,6 @@ func (c *checker) agree(items []item) []item {
 		c.attribute(e, int32(i))
 		items = append(items, item{writeKey(e.Zxid), ^int32(i)})
 	}
-	c.unlogged()
-	c.holes()
 	return items
 }
 
@@ -152,19 +149,16 @@ func (c *checker) attribute(e *Entry, i int32) {
 func (c *checker) unlogged() {
 	for i := range c.ops {
 		o := &c.ops[i]
-		if o.rep < 0 || o.conn.session == nil {
-			continue
-		}
-		req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
-		if !isWrite(req.op()) || unordered(rep.code()) || rep.Zxid <= 0 || c.entryOf[i] < 0 && c.unwritten(o.conn.session) {
+		if o.rep < 0 || o.conn.session == nil || !isWrite(o.kind) || unordered(o.code) || o.zxid <= 0 ||
+			c.entryOf[i] < 0 && c.unwritten(o.conn.session) {
 			continue
 		}
 		at := c.entryOf[i]
 		switch {
 		case at < 0:
-			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", req.op(), rep.Zxid), int(o.rep), int(o.req))
-		case c.log[at].Zxid != rep.Zxid:
-			c.violate(X2, fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", req.op(), rep.Zxid, c.log[at].Zxid), int(o.rep), int(o.req))
+			c.violate(Durability, fmt.Sprintf("the %s acknowledged at zxid %#x is in no log", o.kind, o.zxid), int(o.rep), int(o.req))
+		case c.log[at].Zxid != o.zxid:
+			c.violate(X2, fmt.Sprintf("the %s was acknowledged at zxid %#x and is in the log at %#x", o.kind, o.zxid, c.log[at].Zxid), int(o.rep), int(o.req))
 		}
 	}
 }
@@ -178,8 +172,7 @@ func (c *checker) holes() {
 	newest := make([]int64, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
-		req := &c.h.Events[o.req]
-		if !isWrite(req.op()) || o.conn.session == nil || o.rep >= 0 && unordered(c.h.Events[o.rep].code()) {
+		if !isWrite(o.kind) || o.conn.session == nil || o.rep >= 0 && unordered(o.code) {
 			continue
 		}
 		at := c.entryOf[i]
@@ -187,9 +180,9 @@ func (c *checker) holes() {
 		case at < 0 && gap == nil:
 			missing[o.conn.id] = &lost{op: int32(i)}
 		case at >= 0 && gap != nil:
-			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", req.op(), req.Xid), int(o.req), int(c.ops[gap.op].req))
+			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log, the write sent before it on the same connection is not", o.kind, c.h.Events[o.req].Xid), int(o.req), int(c.ops[gap.op].req))
 		case at >= 0 && c.log[at].Zxid < newest[o.conn.id]:
-			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", req.op(), req.Xid, c.log[at].Zxid), int(o.req))
+			c.violate(FIFO, fmt.Sprintf("the %s with xid %d is in the log at zxid %#x, before a write sent earlier on its connection", o.kind, c.h.Events[o.req].Xid, c.log[at].Zxid), int(o.req))
 		}
 		if at >= 0 {
 			newest[o.conn.id] = max(newest[o.conn.id], c.log[at].Zxid)
@@ -225,7 +218,7 @@ func (c *checker) moves() {
 func (c *checker) entry(e *Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body, ops: w.ops, ats: w.ats, invalid: w.invalid}
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body, ops: w.ops, ats: w.ats, got: w.made, invalid: w.invalid}
 	s := c.sessions[e.Session]
 	if s != nil && s.endZxid != 0 && e.Zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid, s.endZxid))

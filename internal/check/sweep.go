@@ -34,15 +34,18 @@ func (c *checker) sweep(items []item) {
 	c.clockOrder()
 }
 
+// stampsPerPage is how many stamps are made room for at once.
+const stampsPerPage = 256
+
 func (c *checker) stamp(zxid int64) *stamp {
-	if len(c.freshStamps) == 0 {
-		c.freshStamps = make([]stamp, 256)
+	last := len(c.stamps) - 1
+	if last < 0 || len(c.stamps[last]) == stampsPerPage {
+		c.stamps = append(c.stamps, make([]stamp, 0, stampsPerPage))
+		last++
 	}
-	t := &c.freshStamps[0]
-	c.freshStamps = c.freshStamps[1:]
-	t.zxid = zxid
-	c.stamps = append(c.stamps, t)
-	return t
+	page := append(c.stamps[last], stamp{zxid: zxid})
+	c.stamps[last] = page
+	return &page[len(page)-1]
 }
 
 // write applies an acknowledged write and compares its reply.
@@ -53,7 +56,7 @@ func (c *checker) write(w *reading, zxid int64) {
 	if s.endZxid != 0 && zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body, ops: w.ops, ats: w.ats, invalid: w.invalid}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body, ops: w.ops, ats: w.ats, got: w.made, invalid: w.invalid}
 	var out outcome
 	attempt := func() mismatch {
 		out = c.m.apply(&r, &c.dec)
@@ -474,13 +477,16 @@ func (c *checker) clockOrder() {
 		return
 	}
 	last := &stamp{}
-	for _, t := range c.stamps {
-		if !t.known || t.zxid < last.zxid {
-			continue
+	for _, page := range c.stamps {
+		for i := range page {
+			t := &page[i]
+			if !t.known || t.zxid < last.zxid {
+				continue
+			}
+			if t.ms < last.ms {
+				c.violate(Result, fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
+			}
+			last = t
 		}
-		if t.ms < last.ms {
-			c.violate(Result, fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
-		}
-		last = t
 	}
 }

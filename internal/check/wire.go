@@ -17,7 +17,10 @@ type op struct {
 	req   int32 // index of the event
 	rep   int32 // index of the reply, -1 if none came
 	ids   int32 // identities the connection had
-	floor int64 // highest zxid anybody had seen when the request was sent
+	kind  jute.Op
+	code  jute.Code // of the reply
+	zxid  int64     // of the reply
+	floor int64     // highest zxid anybody had seen when the request was sent
 }
 
 // A conn is a connection.
@@ -41,6 +44,7 @@ type conn struct {
 	optional     int            // expectations after the last reply
 	gone         bool           // expects nothing more
 	nextExpected int            // the first expectation not heard yet
+	settled      int            // all expectations before this one were heard
 	maxHeard     int64          // highest zxid up to the event being laid beside it
 	excused      map[*node]bool // where a guess may account for what was heard
 }
@@ -79,24 +83,24 @@ type checker struct {
 	m        *model
 	dec      jute.Decoder
 
-	notes   []int32 // indexes of notifications and of replies on connections that get any
+	notes   []int32             // indexes of notifications
+	ears    [hearShares][]int32 // and, by share of the connections, of notifications and numbered replies
 	dumps   []int32
 	told    []*conn // room for those that one event was told to
 	samples []int64
 	acks    []ack
 	nextAck int
 
-	exact       bool
-	items       []item
-	pos         int      // in items
-	present     *reading // of the item the sweep is at
-	rereads     *reader  // decodes other items for it
-	reading     int32    // the request being compared
-	taken       zxidSet
-	reserved    zxidSet // by evidence
-	stamps      []*stamp
-	freshStamps []stamp // room for the next ones
-	deferred    []deferral
+	exact    bool
+	items    []item
+	pos      int      // in items
+	present  *reading // of the item the sweep is at
+	rereads  *reader  // decodes other items for it
+	reading  int32    // the request being compared
+	taken    zxidSet
+	reserved zxidSet   // by evidence
+	stamps   [][]stamp // in pages, as they were made
+	deferred []deferral
 
 	maybes       []*maybe
 	unanswered   int // maybes that are writes, not placed
@@ -151,7 +155,10 @@ func (c *checker) wire() {
 		}
 	}
 	c.ops = make([]op, 0, len(c.h.Events)-replies-notes)
-	c.notes = make([]int32, 0, replies+notes)
+	c.notes = make([]int32, 0, notes)
+	for share := range c.ears {
+		c.ears[share] = make([]int32, 0, (replies+notes)/hearShares)
+	}
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
 		if e.Kind == KindDump {
@@ -252,7 +259,7 @@ func (c *checker) request(k *conn, e *Event, i int) {
 		s.closing = s.closing || e.op() == jute.OpCloseSession
 	}
 	k.pending = append(k.pending, int32(len(c.ops)))
-	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), floor: c.highest})
+	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), kind: e.op(), floor: c.highest})
 }
 
 func (c *checker) reply(k *conn, e *Event, i int) {
@@ -260,7 +267,7 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	if o == nil {
 		return
 	}
-	o.rep = int32(i)
+	o.rep, o.code, o.zxid = int32(i), e.code(), e.Zxid
 	c.rep.Answered++
 	s := k.session
 	if s == nil {
@@ -270,22 +277,21 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	if e.Zxid <= 0 {
 		return // authentication, and refusals that saw no state
 	}
-	c.notes = append(c.notes, int32(i))
+	c.ear(k, i)
 	k.trailing = 0
 	c.packet(k, e, i)
 	k.maxReply = max(k.maxReply, e.Zxid)
-	request := &c.h.Events[o.req]
-	if request.op() == jute.OpCloseSession && c.unwritten(s) {
+	if o.kind == jute.OpCloseSession && c.unwritten(s) {
 		s.ended, s.endEvent = true, i // at no zxid
 		return
 	}
 	switch {
-	case isWrite(request.op()) && !unordered(e.code()):
+	case isWrite(o.kind) && !unordered(o.code):
 		c.acknowledged(k, o, e, i)
-	case request.op() == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.code() == jute.OK:
+	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.code() == jute.OK:
 		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
 	}
-	if request.op() == jute.OpCloseSession && !s.ended {
+	if o.kind == jute.OpCloseSession && !s.ended {
 		s.ended, s.endZxid, s.endEvent = true, e.Zxid, i
 	}
 }
@@ -368,6 +374,7 @@ func (c *checker) notification(k *conn, e *Event, i int) {
 		return
 	}
 	c.notes = append(c.notes, int32(i))
+	c.ear(k, i)
 	k.trailing++
 	if e.Zxid <= 0 {
 		return
@@ -378,6 +385,12 @@ func (c *checker) notification(k *conn, e *Event, i int) {
 		return
 	}
 	c.packet(k, e, i)
+}
+
+// ear takes note of a packet for hear.
+func (c *checker) ear(k *conn, i int) {
+	share := &c.ears[k.id%hearShares]
+	*share = append(*share, int32(i))
 }
 
 // isWrite says whether an operation takes a zxid.

@@ -137,7 +137,7 @@ func (d *patient) swept() *checker {
 	c := &checker{h: d.h, opt: d.opt, rep: &Report{}, sessions: map[int64]*session{}, m: newModel(d.opt)}
 	c.wire()
 	c.items = sortItems(c.place())
-	c.firstAcks()
+	c.firstAcks(c.items)
 	c.sweep(c.items)
 	return c
 }
