@@ -48,6 +48,43 @@ var reads = []jute.Op{jute.OpGetData, jute.OpExists, jute.OpGetChildren2, jute.O
 
 var damages = []damage{
 	{"a read answered after its session expired", S2, "logs", nil, (*patient).ghost},
+	{"a read answered without a zxid", X1, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.OK, nil, reads...)
+		d.h.Events[i].Zxid = -1
+		return true
+	}},
+	{"a read's error answered without a zxid", X1, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.ErrNoNode, nil, reads...)
+		d.h.Events[i].Zxid = -1
+		return true
+	}},
+	{"a read answered at zxid 0", X4, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+			return slices.ContainsFunc(d.h.Events[:i], func(b Event) bool { return b.Conn == e.Conn && isReply(&b) })
+		}, reads...)
+		d.h.Events[i].Zxid = 0
+		return true
+	}},
+	{"the first read of a session answered at zxid 0", X1, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+			return !slices.ContainsFunc(d.h.Events[:i], func(b Event) bool { return b.Conn == e.Conn && b.Zxid > 0 })
+		}, reads...)
+		if i < 0 {
+			return false
+		}
+		d.h.Events[i].Zxid = 0
+		return true
+	}},
+	{"a write acknowledged without a zxid", X2, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.OK, nil, jute.OpCreate, jute.OpSetData, jute.OpDelete, jute.OpMulti)
+		d.h.Events[i].Zxid = 0
+		return true
+	}},
+	{"a sync answered without a zxid", X9, "calm", nil, func(d *patient) bool {
+		i := d.pickReply(jute.OK, nil, jute.OpSync)
+		d.h.Events[i].Zxid = -1
+		return true
+	}},
 	{"two replies swapped", X6, "calm", nil, func(d *patient) bool {
 		i := d.pick(func(i int, e *Event) bool {
 			j := d.next(i, isReply)

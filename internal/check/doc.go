@@ -40,7 +40,9 @@
 // operation is Apache's ("Z" 1.4 to 1.11 and 2.1 to 2.12).
 //
 //	X1  A read's body is the state as of its header's zxid: data, all eleven
-//	    fields of the Stat, ACL, set of children, error code. (D X1, R E, Z 1.7, 2.4)
+//	    fields of the Stat, ACL, set of children, error code. No reply but to
+//	    authentication, a ping or a refusal goes without a zxid (nor do X2's and
+//	    X9's). (D X1, R E, Z 1.7, 2.4)
 //	X2  A write's header zxid is its own, success or error: that of its Stat, of
 //	    its entry in the log. (D X2, R C)
 //	X3  A notification's zxid is that of the change that fired it. (D X3, Z 1.9)

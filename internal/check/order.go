@@ -56,7 +56,7 @@ func (c *checker) place() []item {
 	for i := range c.ops {
 		o := &c.ops[i]
 		switch {
-		case o.rep < 0 || o.zxid <= 0 || o.conn.session == nil:
+		case o.rep < 0 || !o.numbered() || o.conn.session == nil:
 		case !isWrite(o.kind):
 			items = append(items, item{readKey(o.zxid), int32(i)})
 		case c.exact || unordered(o.code) || c.unwritten(o.conn.session):

@@ -274,8 +274,9 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 		return
 	}
 	s.alive = max(s.alive, c.h.Events[o.req].Time)
-	if e.Zxid <= 0 {
-		return // authentication, and refusals that saw no state
+	if !o.numbered() {
+		c.unnumbered(o, i)
+		return
 	}
 	c.ear(k, i)
 	k.trailing = 0
@@ -294,6 +295,32 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	if o.kind == jute.OpCloseSession && !s.ended {
 		s.ended, s.endZxid, s.endEvent = true, e.Zxid, i
 	}
+}
+
+// numbered says whether o's reply carries a zxid. That of a state is 0 before
+// anything has happened; no write's is.
+func (o *op) numbered() bool {
+	return o.zxid > 0 || o.zxid == 0 && !isWrite(o.kind) && !o.stateless()
+}
+
+// stateless says whether o's reply needs no zxid: authentication sees no state,
+// nor does a refusal.
+func (o *op) stateless() bool {
+	return o.kind == jute.OpPing || o.kind == jute.OpAuth || o.kind == jute.OpSASL || unordered(o.code)
+}
+
+// unnumbered checks a reply without zxid, which nothing else can be checked of.
+func (c *checker) unnumbered(o *op, i int) {
+	rule := X1
+	switch {
+	case o.stateless():
+		return
+	case isWrite(o.kind):
+		rule = X2
+	case o.kind == jute.OpSync:
+		rule = X9
+	}
+	c.violate(rule, fmt.Sprintf("the reply to a %s carries no zxid", o.kind), i, int(o.req))
 }
 
 // pair finds the request a reply answers.
