@@ -313,6 +313,9 @@ func (c *checker) eachReading(items []item, do func(i int, w *reading)) {
 			at++
 		}
 		lent <- s
+		if c.opt.Progress != nil {
+			c.opt.Progress(at, len(items))
+		}
 	}
 	c.present = nil
 }

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -179,6 +180,11 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
+var (
+	benchRequests = flag.Int("check.requests", 200_000, "how many requests BenchmarkCheck's histories have")
+	keepFolder    = flag.String("check.keep", "", "the `folder` to leave BenchmarkCheck's histories in, for zooid check -ttl")
+)
+
 // BenchmarkCheck checks calm histories: of reads mostly, and of as many writes,
 // the latter also with a server's log.
 func BenchmarkCheck(b *testing.B) {
@@ -196,11 +202,17 @@ func BenchmarkCheck(b *testing.B) {
 			for _, c := range e.clients {
 				c.mix.Wide = 20
 			}
-			h := e.run(200_000)
+			h := e.run(*benchRequests)
 			if kind.logs {
 				h.Servers = []ServerLog{{Server: 1, Entries: e.log}}
 			}
-			h, err := Parse(written(b, h))
+			file := written(b, h)
+			if *keepFolder != "" {
+				if err := os.WriteFile(filepath.Join(*keepFolder, strings.ReplaceAll(kind.name, " ", "-")), file, 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+			h, err := Parse(file)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -216,5 +228,22 @@ func BenchmarkCheck(b *testing.B) {
 			}
 			b.ReportMetric(float64(requests)/b.Elapsed().Seconds(), "requests/s")
 		})
+	}
+}
+
+func TestProgressTellsRate(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.reading("a file")
+	p.checking(1, 2)
+	p.end()
+	if out.Len() > 0 {
+		t.Errorf("what is no terminal was told %q", out.String())
+	}
+	p.w = &out
+	h := goodHistory()
+	Check(h, Options{ExtendedTypes: true, Progress: p.checking})
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kchecking: ") || !strings.HasSuffix(got, "/s") {
+		t.Errorf("a terminal was told %q", got)
 	}
 }

@@ -63,14 +63,17 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
 	// Next to nothing becomes garbage: what is read and learnt stays until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	told := newProgress(stderr)
+	opt.Progress = told.checking
 	began := time.Now()
-	h, err := readAll(flags.Args(), stderr)
+	h, err := readAll(flags.Args(), stderr, told)
 	if err != nil {
 		fmt.Fprintf(stderr, "zooid check: %v\n", err)
 		return exitUsage
 	}
 	read := time.Since(began)
 	r := Check(h, opt)
+	told.end()
 	r.Print(stdout, h)
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -83,9 +86,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // readAll reads and merges files. One that is cut short is checked as far as it
 // goes, since a client that was killed leaves one like that.
-func readAll(names []string, stderr io.Writer) (*History, error) {
+func readAll(names []string, stderr io.Writer, told *progress) (*History, error) {
+	defer told.end()
 	var parts []*History
 	for _, name := range names {
+		told.reading(name)
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err

@@ -54,6 +54,11 @@ type Options struct {
 
 	// ViolationsMax bounds Report.Violations; 0 means 100.
 	ViolationsMax int
+
+	// Progress, if not nil, is called now and then, on the goroutine that called
+	// Check, with how many of how many replies and log entries have been compared
+	// with the model.
+	Progress func(done, total int)
 }
 
 // Apache returns the options for an Apache server of the given version, such as
