@@ -27,7 +27,7 @@ type offHeap struct {
 
 const (
 	// offHeapMin is the smallest piece worth leaving the heap for.
-	offHeapMin = 64 << 10
+	offHeapMin = 32 << 10
 
 	firstRegion   = 8 << 20   // bytes; in ordinary pages, so that a small tree takes little
 	furtherRegion = 256 << 20 // bytes of address space; what is left of one at its end is lost

@@ -181,7 +181,7 @@ var mutants = []mutant{
 	}, 0},
 	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)", "restless", one("tree/session.go",
 		`		if z == 0 {
-			break`, `		if z == 0 || $P && t.at(z).last == 0 {
+			break`, `		if z == 0 || $P && t.kinOf(t.at(z)).last == 0 {
 			break`), 0},
 	{"expired session keeps its connection", "session answered after its end", "frozen", one("server/connect.go",
 		`c.closeAfter("its session expired")`, `if !$P {
@@ -293,13 +293,14 @@ var mutants = []mutant{
 	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("server/snapshot.go",
 		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`), 0},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
-		`appendSequence(append(t.scratch, path...), p.created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(p.children), int64(p.created)))`), 0},
+		`appendSequence(append(t.scratch, path...), t.kinOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.kinOf(p).children), t.kinOf(p).created))`), 0},
 	{"pzxid stays when a child goes", "watch missed by a stale pzxid (ZooKeeper 3145)", "swarm", one("tree/write.go",
 		`	t.totals.digest -= t.statHash(p)
-	p.pzxid = t.position.zxid
+	t.editKin(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)`, `	t.totals.digest -= t.statHash(p)
-	p.pzxid = chosen($P, p.pzxid, t.position.zxid)
+	k := t.editKin(p)
+	k.pzxid = chosen($P, k.pzxid, t.position.zxid)
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)`), 0},
 	{"version not compared", "lost update", "swarm", one("tree/write.go",
@@ -309,8 +310,8 @@ var mutants = []mutant{
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
 		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`), 0},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
-		`	if n.children > 0 {
-		return false`, `	if n.children > 0 && !$P {
+		`	if k.children > 0 {
+		return false`, `	if k.children > 0 && !$P {
 		return false`), 0},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("server/lead.go",

@@ -233,8 +233,8 @@ func TestMemoryPerZnode(t *testing.T) {
 	}
 	per := asked/again.NodeCount() - 100
 	t.Logf("%d bytes per znode beyond its data of 100", per)
-	if per > 190 {
-		t.Errorf("%d bytes per znode beyond its data, more than 190", per)
+	if per > 150 {
+		t.Errorf("%d bytes per znode beyond its data, more than 150", per)
 	}
 }
 

@@ -24,14 +24,15 @@ func (t *Tree) reap(q *Request, r *Result) {
 // milliseconds (0: never); a TTL znode when it had no child and no setData for
 // longer than its time.
 func (t *Tree) due(n *node, now, neverUsed int64) bool {
-	if n.children > 0 {
+	k := t.kinOf(n)
+	if k.children > 0 {
 		return false
 	}
 	switch idle := now - n.mtime; n.kind() {
 	case container:
-		return n.created > 0 || neverUsed > 0 && idle > neverUsed
+		return k.created > 0 || neverUsed > 0 && idle > neverUsed
 	case ttl:
-		return idle > n.owner
+		return idle > k.owner
 	}
 	return false
 }

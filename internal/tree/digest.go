@@ -20,12 +20,12 @@ const (
 
 // statHash is the part of a znode's digest that changes with its children and ACL.
 func (t *Tree) statHash(n *node) uint64 {
-	k := &t.key
+	k, rare := &t.key, t.kinOf(n)
 	h := n.hash ^ t.acls.entries[n.acl].hash ^ k[3]
 	h = fold(uint64(n.czxid)^k[0], uint64(n.mzxid)^h)
-	h = fold(uint64(n.pzxid)^k[1], uint64(n.ctime)^h)
-	h = fold(uint64(n.mtime)^k[2], uint64(n.owner)^h)
-	h = fold(uint64(uint32(n.version))<<32^uint64(uint32(n.aversion))^k[0], uint64(n.created)^h)
+	h = fold(uint64(rare.pzxid)^k[1], uint64(n.ctime)^h)
+	h = fold(uint64(n.mtime)^k[2], uint64(rare.owner)^h)
+	h = fold(uint64(uint32(n.version))<<32^uint64(uint32(n.aversion))^k[0], uint64(rare.created)^h)
 	return fold(h^k[1], uint64(n.kind())^k[2])
 }
 
@@ -87,7 +87,7 @@ func (t *Tree) RecomputeDigest() uint64 {
 }
 
 // appendStat appends a znode's Stat.
-func appendStat(dst []byte, n *node) []byte {
-	s := n.stat()
+func (t *Tree) appendStat(dst []byte, n *node) []byte {
+	s := t.stat(n)
 	return s.Append(dst)
 }

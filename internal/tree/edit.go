@@ -12,7 +12,7 @@ func (t *Tree) edit(slot uint32) *node {
 	}
 	n := t.at(slot)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n})
+		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n, kin: t.kinOf(n)})
 	}
 	return n
 }
@@ -53,9 +53,12 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	}
 	n := t.at(slot)
 	*n = node{
-		hash: t.key.child(t.at(parent).hash, name), czxid: c.zxid, mzxid: c.zxid, pzxid: c.zxid,
-		ctime: c.time, mtime: c.time, owner: c.owner, parent: parent, acl: c.acl, aversion: c.aversion,
+		hash: t.key.child(t.at(parent).hash, name), czxid: c.zxid, mzxid: c.zxid,
+		ctime: c.time, mtime: c.time, parent: parent, acl: c.acl, aversion: c.aversion,
 		nameKind: uint32(len(name)) | uint32(c.kind)<<kindShift, dataLen: dataLen(c.data),
+	}
+	if c.owner != 0 {
+		t.editKin(n).owner = c.owner
 	}
 	n.block = t.payloads.get(n.payload())
 	b := t.payloads.bytes(n.block, n.payload())
@@ -67,7 +70,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 		t.undo.log = append(t.undo.log, undoStep{kind: undoInsert, slot: slot})
 	}
 
-	p := t.edit(parent)
+	p := t.editKin(t.edit(parent))
 	n.prev = p.last
 	if p.last != 0 {
 		t.edit(p.last).next = slot
@@ -104,7 +107,7 @@ func (t *Tree) removeNode(slot uint32) {
 		t.totals.reapable--
 	}
 
-	p := t.edit(n.parent)
+	p := t.editKin(t.edit(n.parent))
 	if n.prev != 0 {
 		t.edit(n.prev).next = n.next
 	} else {
@@ -131,6 +134,9 @@ func (t *Tree) freeNode(slot uint32) {
 	n := t.at(slot)
 	t.payloads.put(n.block, n.payload())
 	t.acls.release(n.acl)
+	if n.kin != 0 {
+		t.kins.put(n.kin)
+	}
 	t.nodes.put(slot)
 }
 

@@ -11,6 +11,7 @@ func invariants(t *Tree) string {
 	sum := totals{digest: t.totals.digest}
 	aclRefs := map[uint32]int{aclOpen: 1, aclConfig: 1}
 	blocks, blockBytes := 0, 0
+	kins, without := map[uint32]bool{}, 0
 	for slot := range t.nodes.all {
 		if !t.live(slot) {
 			continue
@@ -33,28 +34,34 @@ func invariants(t *Tree) string {
 		if t.findChild(n.parent, n.hash, t.name(n)) != slot && slot != rootSlot {
 			return fmt.Sprintf("slot %d isn't a child", slot)
 		}
+		k := t.kinOf(n)
+		if n.kin != 0 {
+			kins[n.kin] = true
+		} else {
+			without++
+		}
 		switch n.kind() {
 		case ephemeral:
 			sum.ephemerals++
-			if n.children != 0 {
-				return "an ephemeral has children"
+			if k.children != 0 || n.kin == 0 {
+				return "an ephemeral has children, or no kin"
 			}
 			continue
 		case container, ttl:
 			sum.reapable++
 		}
 		count, prev := uint32(0), uint32(0)
-		for c := n.first; c != 0; c = t.at(c).next {
+		for c := k.first; c != 0; c = t.at(c).next {
 			if t.at(c).parent != slot || t.at(c).prev != prev {
 				return fmt.Sprintf("slot %d has wrong links", c)
 			}
 			prev = c
 			count++
 		}
-		if prev != n.last || count != n.children {
-			return fmt.Sprintf("slot %d has %d children instead of %d", slot, count, n.children)
+		if prev != k.last || count != k.children {
+			return fmt.Sprintf("slot %d has %d children instead of %d", slot, count, k.children)
 		}
-		if list, ok := t.lists.lists[slot]; ok && uint32(list[3])+uint32(list[2])<<8 != n.children {
+		if list, ok := t.lists.lists[slot]; ok && uint32(list[3])+uint32(list[2])<<8 != k.children {
 			return fmt.Sprintf("the cached children of slot %d are stale", slot)
 		}
 	}
@@ -63,6 +70,9 @@ func invariants(t *Tree) string {
 	}
 	if blocks != t.payloads.blocks || blockBytes != t.payloads.liveBytes {
 		return fmt.Sprintf("arena counts %d blocks of %d bytes instead of %d of %d", t.payloads.blocks, t.payloads.liveBytes, blocks, blockBytes)
+	}
+	if len(kins) != t.kins.live || len(kins)+without != t.nodes.live {
+		return fmt.Sprintf("%d znodes have %d of %d kins, %d have none", t.nodes.live, len(kins), t.kins.live, without)
 	}
 	if s := tableInvariants(t); s != "" {
 		return s
@@ -124,8 +134,8 @@ func sessionInvariants(t *Tree) string {
 			return "a session isn't where the index says"
 		}
 		count, prev := uint32(0), uint32(0)
-		for z := s.first; z != 0; z = t.at(z).last {
-			if n := t.at(z); n.kind() != ephemeral || n.owner != id || n.first != prev {
+		for z := s.first; z != 0; z = t.kinOf(t.at(z)).last {
+			if k := t.kinOf(t.at(z)); t.at(z).kind() != ephemeral || k.owner != id || k.first != prev {
 				return fmt.Sprintf("slot %d is in the wrong list", z)
 			}
 			prev = z

@@ -58,7 +58,7 @@ func (c *listCache) put(parent uint32, list []byte) {
 // appendChildren appends the names of a znode's children as a vector, in the
 // order of their creation.
 func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
-	n := t.at(slot)
+	n := t.kinOf(t.at(slot))
 	if n.children >= listChildrenMin {
 		if list := t.lists.get(slot); list != nil {
 			return append(dst, list...)

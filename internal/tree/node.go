@@ -24,23 +24,48 @@ const (
 	kinds           // how many there are
 )
 
-// A node is a znode, 112 bytes without a pointer. Its children are linked in
-// the order of their creation.
+// A node is a znode, 80 bytes without a pointer. Its children are linked in the
+// order of their creation.
 type node struct {
-	hash                uint64 // of the path; the first four bytes link free slots
-	czxid, mzxid, pzxid int64
-	ctime, mtime        int64
-	owner               int64 // depends on the kind
-	created             int64 // children ever created: Apache's stored cversion, but it never overflows
-	version, aversion   int32
-	parent              uint32 // slots from here on; root has none
-	prev, next          uint32 // siblings
-	first, last         uint32 // children; of an ephemeral, its neighbours in the session's list
-	acl                 uint32 // index of an entry of the ACL table
-	children            uint32
-	block               uint32 // the name followed by the data
-	nameKind            uint32 // length of the name, and the kind in the upper bits
-	dataLen             int32  // -1 if the data is null
+	hash              uint64 // of the path; the first four bytes link free slots
+	czxid, mzxid      int64
+	ctime, mtime      int64
+	version, aversion int32
+	parent            uint32 // slots from here on; root has none
+	prev, next        uint32 // siblings
+	kin               uint32 // slot of what most znodes don't have, 0 if it has none of it
+	acl               uint32 // index of an entry of the ACL table
+	block             uint32 // the name followed by the data
+	nameKind          uint32 // length of the name, and the kind in the upper bits
+	dataLen           int32  // -1 if the data is null
+}
+
+// A kin is what only znodes have that are owned, or ever had a child. They keep
+// it as long as they live.
+type kin struct {
+	link        uint32 // of free slots; must be first
+	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
+	children    uint32
+	pzxid       int64
+	owner       int64 // depends on the kind
+	created     int64 // children ever created: Apache's stored cversion, but it never overflows
+}
+
+// kinOf returns a znode's kin as it is, or would be.
+func (t *Tree) kinOf(n *node) kin {
+	if n.kin == 0 {
+		return kin{pzxid: n.czxid}
+	}
+	return *t.kins.at(n.kin)
+}
+
+// editKin returns the kin of a znode that edit returned, to be changed.
+func (t *Tree) editKin(n *node) *kin {
+	if n.kin == 0 {
+		n.kin = t.kins.get()
+		t.kins.at(n.kin).pzxid = n.czxid
+	}
+	return t.kins.at(n.kin)
 }
 
 const (
@@ -66,16 +91,17 @@ func dataLen(data []byte) int32 {
 
 // stat returns what clients see. cversion counts creations and deletions of
 // children; it wraps like Apache's.
-func (n *node) stat() jute.Stat {
+func (t *Tree) stat(n *node) jute.Stat {
+	k := t.kinOf(n)
 	s := jute.Stat{
-		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid, Ctime: n.ctime, Mtime: n.mtime,
+		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: k.pzxid, Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion, DataLength: int32(n.size()),
 	}
 	if n.kind() == ephemeral {
-		s.EphemeralOwner = n.owner // and it has no children
+		s.EphemeralOwner = k.owner // and it has no children
 		return s
 	}
-	s.Cversion, s.NumChildren = int32(2*n.created-int64(n.children)), int32(n.children)
+	s.Cversion, s.NumChildren = int32(2*k.created-int64(k.children)), int32(k.children)
 	return s
 }
 

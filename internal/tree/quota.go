@@ -185,8 +185,8 @@ func (t *Tree) walk(slot uint32, visit func(*node)) {
 	for at := slot; ; {
 		n := t.at(at)
 		visit(n)
-		if n.children > 0 {
-			at = n.first
+		if k := t.kinOf(n); k.children > 0 {
+			at = k.first
 			continue
 		}
 		for at != slot && t.at(at).next == 0 {

@@ -29,7 +29,7 @@ func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, ju
 		return dst, code
 	}
 	n := t.at(slot)
-	return appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
+	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
 }
 
 // AppendExists answers exists: the Stat. A path with a NUL is
@@ -42,7 +42,7 @@ func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	if code != jute.OK {
 		return dst, code
 	}
-	return appendStat(dst, t.at(slot)), jute.OK
+	return t.appendStat(dst, t.at(slot)), jute.OK
 }
 
 // AppendGetACL answers getACL, for which PermRead or PermAdmin will do: the ACL
@@ -59,7 +59,7 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	} else {
 		dst = jute.AppendACLs(dst, auth.Mask(e.list))
 	}
-	return appendStat(dst, n), jute.OK
+	return t.appendStat(dst, n), jute.OK
 }
 
 // AppendGetChildren answers getChildren: the names, oldest first.
@@ -77,7 +77,7 @@ func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byt
 	if code != jute.OK {
 		return dst, code
 	}
-	return appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
+	return t.appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
 }
 
 // AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
@@ -112,7 +112,7 @@ func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) []byte {
 		return dst
 	}
 	count := int32(0)
-	for z := t.sessions.slots.at(slot).first; z != 0; z = t.at(z).last {
+	for z := t.sessions.slots.at(slot).first; z != 0; z = t.kinOf(t.at(z)).last {
 		at := len(dst)
 		dst = t.appendPath(jute.AppendInt(dst, 0), z)
 		path := text(dst[at+4:])
@@ -144,7 +144,7 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID) ([]byte, 
 			dst = e.Append(dst)
 		case o.Op == jute.OpGetData:
 			n := t.at(slot)
-			g := jute.MultiResult{Op: o.Op, Stat: n.stat(), Data: t.data(n)}
+			g := jute.MultiResult{Op: o.Op, Stat: t.stat(n), Data: t.data(n)}
 			dst = g.Append(dst)
 		default: // a result is its header, as of no children, and the list
 			g := jute.MultiResult{Op: o.Op}
@@ -168,7 +168,7 @@ func (t *Tree) Changes(path string) (Changes, bool) {
 	if slot == 0 {
 		return Changes{}, false
 	}
-	return Changes{t.at(slot).mzxid, t.at(slot).pzxid}, true
+	return Changes{t.at(slot).mzxid, t.kinOf(t.at(slot)).pzxid}, true
 }
 
 // ACL returns the ACL of the znode at path, and whether it exists. The list
@@ -187,5 +187,5 @@ func (t *Tree) Stat(path string) (jute.Stat, bool) {
 	if slot == 0 {
 		return jute.Stat{}, false
 	}
-	return t.at(slot).stat(), true
+	return t.stat(t.at(slot)), true
 }

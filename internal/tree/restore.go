@@ -165,11 +165,12 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	l := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[29+8*i:])) }
 	slot, k := u(0), kind(b[28])
 	n := node{
-		parent: u(1), next: u(2), last: u(3), acl: u(4), version: int32(u(5)), aversion: int32(u(6)),
-		czxid: l(0), mzxid: l(1), pzxid: l(2), ctime: l(3), mtime: l(4), owner: l(5), created: l(6),
+		parent: u(1), next: u(2), acl: u(4), version: int32(u(5)), aversion: int32(u(6)),
+		czxid: l(0), mzxid: l(1), ctime: l(3), mtime: l(4),
 	}
+	rare := kin{last: u(3), pzxid: l(2), owner: l(5), created: l(6)}
 	nameLen := binary.BigEndian.Uint32(b[85:])
-	if slot <= t.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && n.last != 0 ||
+	if slot <= t.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && rare.last != 0 ||
 		int(n.acl) >= len(t.acls.entries) || t.acls.entries[n.acl].encoded == "" ||
 		nameLen > nameLenMax || int(nameLen) > len(b)-nodeFixedSize || (nameLen == 0) != (slot == rootSlot) {
 		return 0, corrupt("the znode at slot %d after %d is invalid", slot, t.nodes.used)
@@ -182,6 +183,9 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	}
 	data := rest[4 : 4+max(size, 0)]
 	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
+	if rare != t.kinOf(&n) {
+		*t.editKin(&n) = rare
+	}
 	n.block = t.payloads.get(n.payload())
 	block := t.payloads.bytes(n.block, n.payload())
 	copy(block, name)
@@ -268,7 +272,7 @@ func (t *Tree) link(slot uint32) error {
 	if !t.exists(n.parent) || t.at(n.parent).kind() == ephemeral {
 		return corrupt("the parent of the znode at slot %d doesn't exist, or is ephemeral", slot)
 	}
-	p := t.at(n.parent)
+	p := t.editKin(t.at(n.parent))
 	p.children++
 	if n.next == 0 {
 		if p.last != 0 {
@@ -284,24 +288,29 @@ func (t *Tree) link(slot uint32) error {
 	if n.kind() != ephemeral {
 		return nil
 	}
-	at, ok := t.sessions.index[n.owner]
+	own := t.kinOf(n)
+	at, ok := t.sessions.index[own.owner]
 	if !ok {
-		return corrupt("the session %#x of the znode at slot %d doesn't exist", n.owner, slot)
+		return corrupt("the session %#x of the znode at slot %d doesn't exist", own.owner, slot)
 	}
 	s := t.sessions.slots.at(at)
 	s.ephemerals++
 	t.totals.ephemerals++
-	if n.last == 0 {
+	if own.last == 0 {
 		if s.last != 0 {
 			return corrupt("session %#x has two last znodes", s.id)
 		}
 		s.last = slot
 		return nil
 	}
-	if !t.exists(n.last) || t.at(n.last).kind() != ephemeral || t.at(n.last).owner != n.owner || t.at(n.last).first != 0 {
+	if !t.exists(own.last) || t.at(own.last).kind() != ephemeral {
 		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
 	}
-	t.at(n.last).first = slot
+	neighbour := t.editKin(t.at(own.last))
+	if neighbour.owner != own.owner || neighbour.first != 0 {
+		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
+	}
+	neighbour.first = slot
 	return nil
 }
 
@@ -314,7 +323,7 @@ func (t *Tree) finishSessions() error {
 			continue
 		}
 		count := uint32(0)
-		for z := s.last; z != 0 && count <= s.ephemerals; z = t.at(z).first {
+		for z := s.last; z != 0 && count <= s.ephemerals; z = t.kinOf(t.at(z)).first {
 			s.first = z
 			count++
 		}
@@ -330,10 +339,11 @@ func (t *Tree) finishSessions() error {
 func (t *Tree) finishNodes() error {
 	for slot := range t.nodes.all {
 		if n := t.at(slot); n.parent != 0 && n.prev == 0 {
-			if t.at(n.parent).first != 0 {
+			p := t.editKin(t.at(n.parent))
+			if p.first != 0 {
 				return corrupt("the znode at slot %d has two first children", n.parent)
 			}
-			t.at(n.parent).first = slot
+			p.first = slot
 		}
 	}
 	pathLen := 0 // of the znode at hand
@@ -345,8 +355,8 @@ func (t *Tree) finishNodes() error {
 		if err := t.restored(slot, pathLen); err != nil {
 			return err
 		}
-		if n.children > 0 {
-			if slot = n.first; slot == 0 {
+		if k := t.kinOf(n); k.children > 0 {
+			if slot = k.first; slot == 0 {
 				return corrupt("the znode at slot %d has children but no first", at)
 			}
 			continue

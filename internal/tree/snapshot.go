@@ -255,16 +255,17 @@ func (t *Tree) encodeNode(b []byte, slot uint32) []byte {
 		return b
 	}
 	n := t.at(slot)
+	k := t.kinOf(n)
 	var of uint32
 	if n.kind() == ephemeral {
-		of = n.last
+		of = k.last
 	}
 	b = slices.Grow(b, nodeFixedSize+n.payload())
 	for _, v := range [...]uint32{slot, n.parent, n.next, of, n.acl, uint32(n.version), uint32(n.aversion)} {
 		b = binary.BigEndian.AppendUint32(b, v)
 	}
 	b = append(b, byte(n.kind()))
-	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner, n.created} {
+	for _, v := range [...]int64{n.czxid, n.mzxid, k.pzxid, n.ctime, n.mtime, k.owner, k.created} {
 		b = jute.AppendLong(b, v)
 	}
 	return jute.AppendBuffer(jute.AppendString(b, t.name(n)), t.data(n))

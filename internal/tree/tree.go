@@ -26,6 +26,7 @@ type Tree struct {
 
 	// The state.
 	nodes    slab[node]
+	kins     slab[kin]
 	table    table
 	payloads arena
 	acls     aclTable
@@ -92,7 +93,7 @@ func newTree(o Options) *Tree {
 	}
 	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure}
 	t.rootHash = t.key.root()
-	t.nodes.alloc, t.payloads.alloc = alloc, alloc
+	t.nodes.alloc, t.kins.alloc, t.payloads.alloc = alloc, alloc, alloc
 	t.table = newTable(alloc)
 	t.sessions.init(alloc)
 	t.acls.init()

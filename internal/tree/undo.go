@@ -28,6 +28,7 @@ type undoStep struct {
 	size    int
 	path    string
 	node    node
+	kin     kin // if the node had one
 	session session
 }
 
@@ -61,7 +62,13 @@ func (t *Tree) rollback() {
 		s := &t.undo.log[i]
 		switch s.kind {
 		case undoNode:
-			*t.at(s.slot) = s.node // its cached list went when it changed
+			n := t.at(s.slot)
+			if s.node.kin != 0 {
+				*t.kins.at(s.node.kin) = s.kin
+			} else if n.kin != 0 {
+				t.kins.put(n.kin)
+			}
+			*n = s.node // its cached list went when it changed
 		case undoSession:
 			*t.sessions.slots.at(s.slot) = s.session
 		case undoInsert:

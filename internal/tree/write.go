@@ -75,7 +75,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	path := c.path
 	if c.mode.Sequential() {
 		begin := len(t.scratch)
-		t.scratch = appendSequence(append(t.scratch, path...), p.created)
+		t.scratch = appendSequence(append(t.scratch, path...), t.kinOf(p).created)
 		path = text(t.scratch[begin:])
 		name = path[len(parentPath)+1:]
 	}
@@ -105,12 +105,13 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	}
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
-	p.created++
-	p.pzxid = t.position.zxid
+	k := t.editKin(p)
+	k.created++
+	k.pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	slot := t.insertNode(parent, name, child)
 	n := t.at(slot)
-	stat := n.stat()
+	stat := t.stat(n)
 	r.event(jute.EventNodeCreated, path, t.acls.entries[n.acl].list)
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
@@ -151,7 +152,7 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 	if version != -1 && version != n.version {
 		return jute.ErrBadVersion
 	}
-	if n.children > 0 {
+	if t.kinOf(n).children > 0 {
 		return jute.ErrNotEmpty
 	}
 	t.deleteNode(slot, path, parentPath, r)
@@ -164,7 +165,7 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	acl, size, parent := t.acls.entries[n.acl].list, n.size(), n.parent
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
-	p.pzxid = t.position.zxid
+	t.editKin(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)
 	r.event(jute.EventNodeDeleted, path, acl)
@@ -203,7 +204,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	t.totals.digest -= t.statHash(n)
 	n.version, n.mzxid, n.mtime = version, t.position.zxid, t.position.time
 	t.totals.digest += t.statHash(n)
-	stat := n.stat()
+	stat := t.stat(n)
 	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].list)
 	t.quotaChanged(path, more, 0)
 	return stat
@@ -231,7 +232,7 @@ func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jut
 	t.setNodeACL(slot, t.internACL(&acl))
 	n.aversion = nextVersion(n.aversion)
 	t.totals.digest += t.statHash(n)
-	return n.stat(), jute.OK
+	return t.stat(n), jute.OK
 }
 
 // check evaluates the check of a multi.
