@@ -2,7 +2,7 @@ package tree
 
 import "unsafe"
 
-// slabSlots is the number of slots in a chunk of a slab: about 100 KiB of
+// slabSlots is the number of slots in a chunk of a slab: 80 KiB of
 // znodes, so that a small tree stays small and a large one grows in steps that
 // take microseconds.
 const slabSlots = 1024
