@@ -16,12 +16,15 @@
 //
 // # What is checked
 //
-// After each step: no server forgets what it told another (the promise ledger),
-// one leader per term, no vote given twice, an entry applied is on a quorum of
-// disks, all servers apply the same entries and reach the same digest, nobody
-// stays behind with nothing in the way. At the end: everybody agrees and makes
-// progress within 30 s of the last fault, those vote who are to, and every reply
-// every client got follows from the one order of changes (package check).
+// After each step: no server forgets what it told another (the promise
+// ledger), one leader per term, no vote given twice, an entry applied is on a
+// quorum of disks, all servers apply the same entries and reach the same
+// digest, nobody stays behind with nothing in the way; a session begins once,
+// is given to a connection once, and ends too early neither by a new leader
+// nor, a local one, by its server. At the end: everybody agrees and makes
+// progress within 30 s of the last fault, those vote who are to, and every
+// reply every client got follows from the one order of changes (package
+// check).
 //
 // # What the servers promise under which fault
 //

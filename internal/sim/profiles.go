@@ -57,6 +57,13 @@ var profiles = []profile{
 			f.Dur *= 4
 		}
 	}},
+	// Who joins anew is sent a snapshot from before, and is behind the log again.
+	{name: "rejoin", kinds: []Kind{Wipe, Isolate}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
+		snapshotting(r, p)
+		p.Servers, p.SnapCount, p.SnapshotsKept, p.Clients, p.Refuse = 3, 5, 1, 6, 0
+		p.Delay, p.Tick = between(r, 10*millisecond, 40*millisecond), second
+		p.Timeout = 20 * p.Tick
+	}, tune: briefly},
 	{name: "sparse", kinds: []Kind{Transfer, Crash, Reset}, mean: 8 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second
