@@ -171,8 +171,8 @@ func (l *Loop) step(e Event) error {
 	if m.GetFrom() != e.From {
 		return fmt.Errorf("it is in the name of server %d", m.GetFrom())
 	}
-	if l.joining() && electoral(m) || l.failover.first(l, m) {
-		return nil
+	if l.joining() && electoral(m) || l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !contains(l.conf, e.From) {
+		return nil // to a server that has left, and may not know, the lack of an answer tells it (see reach)
 	}
 	return l.node.Step(m)
 }

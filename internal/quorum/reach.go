@@ -9,7 +9,9 @@ import (
 // reach watches whether what a follower says arrives at its leader. A network can
 // fail one way: then the follower hears its leader and all looks well, but its
 // clients' writes and signs of life go nowhere. So it asks the leader something
-// now and then, for which a read index will do.
+// now and then, for which a read index will do. An observer that is taken out of
+// the ensemble may hear nothing of that, and nothing more at all, which raft on an
+// observer doesn't mind: it notices here, as the leader answers members only.
 type reach struct {
 	leader uint64
 	asked  uint64 // tick of the last question

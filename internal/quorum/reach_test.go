@@ -1,6 +1,9 @@
 package quorum
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A follower that hears the leader but can't reach it finds out.
 func TestUnreachedLeaderIsNoticed(t *testing.T) {
@@ -27,5 +30,32 @@ func TestUnreachedLeaderIsNoticed(t *testing.T) {
 	c.step(reachTicks)
 	if n := unanswered(3); n > 0 {
 		t.Errorf("healed, it has no answer for %d ticks", n)
+	}
+}
+
+// An observer that is taken out isn't told: it finds out as it gets no answers.
+func TestRemovedObserverFindsOut(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	c.elect(1)
+	decide := func(version int64, members ...Member) {
+		for _, id := range c.ids {
+			c.bodies[id].wanted, c.bodies[id].version = members, version
+		}
+		c.step(40)
+	}
+	observer := c.members[2]
+	observer.Observer = true
+	decide(1, c.members[0], c.members[1], observer)
+	removed := c.bodies[3].loop
+	if !slices.Contains(removed.conf.GetLearners(), 3) || removed.Status().Unanswered > 0 {
+		t.Fatalf("it is no observer, or has no answer: %v", removed.conf)
+	}
+	decide(2, c.members[:2]...)
+	if contains(c.bodies[1].loop.conf, 3) {
+		t.Fatalf("it was not taken out: %v", c.bodies[1].loop.conf)
+	}
+	c.step(100)
+	if n := removed.Status().Unanswered; n < 100-reachTicks {
+		t.Errorf("it has had no answer for %d ticks only, of 100", n)
 	}
 }

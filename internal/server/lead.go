@@ -78,7 +78,7 @@ func (r *replica) checkReach(unanswered, patience int64) {
 		r.log.Info("the leader answers this server again")
 		r.rejoin()
 	case !r.cutOff && unanswered >= patience:
-		r.log.Warn("this server hears the leader, but the leader has not heard it for too long: check the network from here to there; client connections are closed until it does",
+		r.log.Warn("this server hears the leader, but the leader has not heard it for too long: check the network from here to there, and that this server is a member still; client connections are closed until it does",
 			"leader", r.leader.Leader, "ms", unanswered, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
 		r.leave()
 	}
