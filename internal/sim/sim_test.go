@@ -379,7 +379,7 @@ func (s *sum) enough(t *testing.T) {
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
 		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
 		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
-		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "local sessions expired": st.Faded, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
+		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
 		"replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}
 	names := make([]string, 0, len(marks))
