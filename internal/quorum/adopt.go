@@ -72,7 +72,7 @@ func Restart(dir *storage.Dir, id uint64, image Image) error {
 	if err != nil {
 		return err
 	}
-	if _, err := writeChunks(w, image, nil); err != nil {
+	if _, err := writeChunks(w, image); err != nil {
 		return errors.Join(err, w.Abort())
 	}
 	return dir.Install(w, &pb.HardState{Term: &meta.Term, Vote: &id, Commit: &meta.Index})

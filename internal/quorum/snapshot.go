@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -62,7 +63,8 @@ type snapshotWriter struct {
 
 func (w *snapshotWriter) start(meta storage.Meta, image Image) {
 	w.wg.Go(func() {
-		n, err := WriteImage(w.dir, meta, image, w.stop)
+		p := pace{stop: w.stop, since: time.Now()}
+		n, err := WriteImage(w.dir, meta, image, p.pause)
 		w.tell(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err})
 	})
 }
@@ -73,30 +75,57 @@ func (w *snapshotWriter) close() {
 	w.wg.Wait()
 }
 
+// pace makes a snapshot work in short turns and rest after each, three times as
+// long: a turn that took longer was in somebody's way.
+type pace struct {
+	stop  <-chan struct{}
+	since time.Time // when this turn began
+}
+
+const (
+	// snapshotTurn is how long a snapshot works before it rests. On two processors,
+	// who serves clients may have to wait for that long.
+	snapshotTurn = 200 * time.Microsecond
+	// snapshotRestMax keeps a disk that stalls from being waited for four times.
+	snapshotRestMax = 10 * time.Millisecond
+)
+
+// pause rests at the end of a turn. It returns ErrStopped once stop is closed.
+func (p *pace) pause() error {
+	worked := time.Since(p.since)
+	if worked < snapshotTurn {
+		return nil
+	}
+	select {
+	case <-p.stop:
+		return ErrStopped
+	case <-time.After(min(3*worked, snapshotRestMax)):
+	}
+	p.since = time.Now()
+	return nil
+}
+
 // WriteImage writes an image to a snapshot file and closes it; the file is on
-// the disk, verified, when nil is returned. stop, if not nil, ends it early.
-func WriteImage(dir *storage.Dir, meta storage.Meta, image Image, stop <-chan struct{}) (written int64, err error) {
+// the disk, verified, when nil is returned. pause, if not nil, is called between
+// small pieces of the work; its error ends it early.
+func WriteImage(dir *storage.Dir, meta storage.Meta, image Image, pause func() error) (written int64, err error) {
 	defer image.Close()
 	w, err := dir.CreateSnapshot(meta)
 	if err != nil {
 		return 0, err
 	}
 	defer w.Abort() // does nothing after Commit
-	if written, err = writeChunks(w, image, stop); err != nil {
+	w.Pause = pause
+	if written, err = writeChunks(w, image); err != nil {
 		return written, err
 	}
 	return written, w.Commit()
 }
 
-// writeChunks writes an image's chunks; stop, if not nil, ends it early.
-func writeChunks(w *storage.SnapshotWriter, image Image, stop <-chan struct{}) (written int64, err error) {
+// writeChunks writes an image's chunks.
+func writeChunks(w *storage.SnapshotWriter, image Image) (written int64, err error) {
 	var chunk []byte
 	for more := true; more; {
-		select {
-		case <-stop:
-			return written, ErrStopped
-		default:
-		}
 		if chunk, more = image.Next(chunk[:0]); len(chunk) > 0 {
 			if err := w.WriteChunk(chunk); err != nil {
 				return written, err

@@ -188,6 +188,17 @@ func (f *memFile) Fdatasync() error {
 	return err
 }
 
+// WriteOut leaves what is pending pending: none of it has to be on the disk.
+func (f *memFile) WriteOut(off, size int64) error {
+	err := f.fs.call(Call{Op: "writeout", Name: f.inode.name, Off: off, Bytes: size})
+	if err != nil {
+		f.fs.mu.Lock()
+		defer f.fs.mu.Unlock()
+		f.inode.forget()
+	}
+	return err
+}
+
 func (f *memFile) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

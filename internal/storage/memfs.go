@@ -51,11 +51,11 @@ type MemFS struct {
 
 // Call is one file system call, as shown to MemFS.Hook.
 type Call struct {
-	Op    string // open, create, rename, remove, readdir, syncdir, mkdir, read, write, truncate, allocate, fdatasync
+	Op    string // open, create, rename, remove, readdir, syncdir, mkdir, read, write, truncate, allocate, writeout, fdatasync
 	Name  string
 	To    string // of a rename
-	Off   int64  // of a read or write
-	Bytes int64  // of a read or write; the new size for truncate and allocate
+	Off   int64  // of a read, write or writeout
+	Bytes int64  // of these; the new size for truncate and allocate
 }
 
 // ShortWrite is an error for a Hook to return from a write: N bytes are written, then Err is the result.

@@ -17,6 +17,9 @@ func (f osFile) Allocate(size int64) error {
 	return f.Truncate(size)
 }
 
+// WriteOut does nothing: there is no such request on this system.
+func (f osFile) WriteOut(off, size int64) error { return nil }
+
 // DropCache does nothing: there is no such request on this system.
 func (f osFile) DropCache() error { return nil }
 

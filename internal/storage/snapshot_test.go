@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -267,5 +268,105 @@ func TestRefusals(t *testing.T) {
 	damage := (*DamageError)(nil)
 	if _, err := Open(smallOptions(memory, 2)); !errors.As(err, &damage) || !strings.Contains(err.Error(), "no verified snapshot") {
 		t.Errorf("log without snapshot: %v", err)
+	}
+}
+
+// TestSnapshotIsWrittenOut hands a snapshot to the disk piece by piece, none of it twice: the log would wait behind
+// what piled up. A piece that the disk refuses ends snapshot and log, one that finds the disk full the snapshot only.
+func TestSnapshotIsWrittenOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault error
+		fatal bool
+	}{{nil, false}, {syscall.EIO, true}, {syscall.ENOSPC, false}} {
+		fs := NewMemFS()
+		d := mustOpen(t, Options{FS: fs, Dir: "data", ClusterID: 9})
+		if err := d.Log().Append(hs(1, 0, 1), batch(1, 1, 1, 100), true); err != nil {
+			t.Fatal(err)
+		}
+		var out int64
+		fs.Hook = func(call Call) error {
+			if call.Op != "writeout" {
+				return nil
+			}
+			if call.Off != out || call.Bytes > snapWriteOut {
+				t.Errorf("written out: %d bytes from %d on; until there %d", call.Bytes, call.Off, out)
+			}
+			if out += call.Bytes; out > 3*snapWriteOut {
+				return c.fault
+			}
+			return nil
+		}
+		w, err := d.CreateSnapshot(Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		paused := 0
+		w.Pause = func() error { paused++; return nil }
+		rng := rand.New(rand.NewPCG(1, 2))
+		chunk := make([]byte, 100<<10)
+		for range 20 {
+			for i := range chunk {
+				chunk[i] = byte(rng.Uint32())
+			}
+			if err = w.WriteChunk(chunk); err != nil {
+				break
+			}
+			if left := w.Offset() - out; left >= snapWriteOut {
+				t.Fatalf("%d bytes are left to a later sync", left)
+			}
+		}
+		if err == nil {
+			err = w.Commit()
+		}
+		if !errors.Is(err, c.fault) || paused == 0 {
+			t.Errorf("disk says %v to a piece: %v; paused %d times", c.fault, err, paused)
+		}
+		if got := d.Log().Err() != nil; got != c.fatal {
+			t.Errorf("disk says %v to a piece: log ended with %v", c.fault, d.Log().Err())
+		}
+		fs.Hook = nil
+		if err := errors.Join(w.Abort(), d.Close()); !c.fatal && err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPausedSnapshotEnds stops a snapshot where it pauses, while it is written and while it is verified.
+func TestPausedSnapshotEnds(t *testing.T) {
+	t.Parallel()
+	stopped := errors.New("stopped")
+	for after := range 6 {
+		fs := NewMemFS()
+		d := mustOpen(t, Options{FS: fs, Dir: "data", ClusterID: 9})
+		if err := d.Log().Append(hs(1, 0, 1), batch(1, 1, 1, 100), true); err != nil {
+			t.Fatal(err)
+		}
+		w, err := d.CreateSnapshot(Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pauses := 0
+		w.Pause = func() error {
+			if pauses++; pauses > after {
+				return stopped
+			}
+			return nil
+		}
+		if err = w.WriteChunk([]byte("state")); err == nil {
+			err = w.Commit()
+		}
+		if !errors.Is(err, stopped) || d.Log().Err() != nil {
+			t.Errorf("stopped at pause %d: %v; log: %v", after, err, d.Log().Err())
+		}
+		if err := w.Abort(); err != nil {
+			t.Error(err)
+		}
+		if _, ok := d.NewestSnapshot(); ok {
+			t.Errorf("stopped at pause %d, yet there is a snapshot", after)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -12,20 +12,24 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// snapSyncEvery is how much of a snapshot is written before it is synced: one sync of a whole
-// gigabyte at the end would hold up the log's own syncs for as long.
-const snapSyncEvery = 8 << 20
+// snapWriteOut is how much of a snapshot is written before the disk has to take it: the log's next write and sync wait for
+// all that was handed to the disk before them, and megabytes take it tens of milliseconds.
+const snapWriteOut = 256 << 10
 
 // SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or Abort ends it.
 // It is for one goroutine at a time. A full disk ends the snapshot only; any other
 // error of the disk ends the log too (FatalError).
 type SnapshotWriter struct {
+	// Pause, if set, is called between small pieces of work, for whoever shares processors and disk with the writer to
+	// have them meanwhile. Its error ends the snapshot.
+	Pause func() error
+
 	dir    *Dir
 	meta   Meta
 	tmp    string
 	file   File
 	off    int64
-	synced int64
+	out    int64 // what the disk has taken
 	sum    hash.Hash
 	footer snapFooter
 	raw    bool // the bytes come from a peer as they are
@@ -82,6 +86,9 @@ func (w *SnapshotWriter) WriteChunk(p []byte) error {
 	if len(p) > ChunkSizeMax || w.raw {
 		panic(fmt.Sprintf("storage: chunk of %d bytes, at most %d, to a snapshot made here", len(p), ChunkSizeMax))
 	}
+	if err := w.pause(); err != nil { // p took work to make
+		return err
+	}
 	w.buf = slices.Grow(w.buf[:0], chunkHeader+s2.MaxEncodedLen(len(p)))
 	stored := s2.Encode(w.buf[chunkHeader:cap(w.buf)], p)
 	w.buf = w.buf[:chunkHeader+len(stored)]
@@ -112,18 +119,41 @@ func (w *SnapshotWriter) write(p []byte) error {
 	}
 	w.off += int64(len(p))
 	w.sum.Write(p)
-	if w.off-w.synced >= snapSyncEvery {
-		return w.sync()
+	for w.off-w.out >= snapWriteOut {
+		if err := w.file.WriteOut(w.out, snapWriteOut); err != nil {
+			return w.dir.snapshotFailed("write out", w.tmp, err)
+		}
+		w.out += snapWriteOut
 	}
-	return nil
+	return w.pause()
+}
+
+func (w *SnapshotWriter) pause() error {
+	if w.Pause == nil {
+		return nil
+	}
+	return w.Pause()
 }
 
 func (w *SnapshotWriter) sync() error {
 	if err := w.file.Fdatasync(); err != nil {
 		return w.dir.snapshotFailed("fdatasync", w.tmp, err)
 	}
-	w.synced = w.off
 	return nil
+}
+
+// pausingFile pauses before each read.
+type pausingFile struct {
+	File
+	pause func() error
+}
+
+// ReadAt reads as File does.
+func (f pausingFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.pause(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, off)
 }
 
 // finish completes the file, makes it durable and reads it back from the disk, still under its temporary name.
@@ -141,7 +171,7 @@ func (w *SnapshotWriter) finish() error {
 	if err := w.file.DropCache(); err != nil {
 		return w.dir.snapshotFailed("drop cache", w.tmp, err)
 	}
-	layout, err := scanSnapshot(w.file, w.tmp, true)
+	layout, err := scanSnapshot(pausingFile{w.file, w.pause}, w.tmp, true)
 	if err != nil {
 		return fmt.Errorf("snapshot is not on the disk as it was written: %w", err)
 	}

@@ -37,8 +37,9 @@ const (
 )
 
 // chunkSize is where a chunk ends: large enough for compression, small enough
-// for a short hold of the lock that Next is called under.
-const chunkSize = 256 << 10
+// for a short hold of the lock that Next is called under, and for a short time,
+// a tenth of a millisecond, on a processor that clients may be waiting for.
+const chunkSize = 64 << 10
 
 // An aside follows one slab: slots from cursor to last are still to be written,
 // and those of them that have changed since the instant are in saved, as they
@@ -117,7 +118,7 @@ func (img *Image) Close() {
 }
 
 // Next appends the next chunk to dst and returns it and whether there are more.
-// A chunk has about 256 KiB, more if a znode is larger. Next may run
+// A chunk has about 64 KiB, more if a znode is larger. Next may run
 // concurrently with reads, but neither with changes nor with itself.
 func (img *Image) Next(dst []byte) (chunk []byte, more bool) {
 	switch img.stage {
