@@ -292,7 +292,7 @@ func (t *Table) check(tb testing.TB) {
 			data += uint32(has(rec.kinds, dataTable))
 		}
 		records -= int(size)
-		if who.id != id || who.first == none || who.last != prev || who.data != data || who.size != size {
+		if who.id != id || (who.first == none) != (size == 0) || who.last != prev || who.data != data || who.size != size {
 			tb.Fatalf("the watcher %d is broken: %+v", id, *who)
 		}
 	}

@@ -57,8 +57,8 @@ func (t *Table) countData(path *watchedPath, who *watcher, by int) {
 	}
 }
 
-// unlink takes record r out of its lists and frees it, and with it its path and
-// watcher if they have no other.
+// unlink takes record r out of its lists and frees it, and with it its path if that
+// has no other.
 func (t *Table) unlink(r ref) {
 	rec := *t.records.at(r)
 	path, who := t.paths.at(rec.path), t.watchers.at(rec.watcher)
@@ -88,10 +88,6 @@ func (t *Table) unlink(r ref) {
 	if path.first == none {
 		delete(t.pathIndex, path.name)
 		t.paths.give(rec.path)
-	}
-	if who.first == none {
-		delete(t.watcherIndex, who.id)
-		t.watchers.give(rec.watcher)
 	}
 }
 

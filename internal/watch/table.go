@@ -29,7 +29,8 @@ const (
 // It keeps these invariants, besides those of its lists:
 //
 //	I1  a record exists if and only if its set of kinds is not empty
-//	I2  a path or a watcher is in its index if and only if it has a record
+//	I2  a path is in its index if and only if it has a record, a watcher from its
+//	    first record until RemoveWatcher: most will wait again
 //	I3  every counter equals what a walk over all records would count
 type Table struct {
 	paths    slab[watchedPath]
@@ -217,7 +218,7 @@ func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) 
 }
 
 // RemoveWatcher takes away all watches of a watcher, in time proportional to
-// their number.
+// their number, and the memory of it: it must be called for each in the end.
 func (t *Table) RemoveWatcher(watcherID int64) {
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {
@@ -228,4 +229,6 @@ func (t *Table) RemoveWatcher(watcherID int64) {
 		r = t.records.at(r).watcherNext
 		t.setKinds(this, 0)
 	}
+	delete(t.watcherIndex, watcherID)
+	t.watchers.give(w)
 }

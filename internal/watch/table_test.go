@@ -240,6 +240,9 @@ func TestNothingStays(t *testing.T) {
 		for p := range 50 {
 			table.Trigger(nil, deleted, fmt.Sprintf("/%d", p))
 		}
+		for w := range int64(50) {
+			table.RemoveWatcher(w)
+		}
 		table.check(t)
 		if table.Size() != 0 || len(table.recordIndex)+len(table.pathIndex)+len(table.watcherIndex) != 0 {
 			t.Fatalf("%d watches stay", table.Size())
