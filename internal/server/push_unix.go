@@ -22,13 +22,11 @@ func tryWriter(nc net.Conn) func([]byte) int {
 	}
 	var out []byte
 	var sent int
-	write := func(fd uintptr) bool {
-		sent, _ = syscall.Write(int(fd), out)
-		return true
-	}
+	write := func(fd uintptr) { sent, _ = syscall.Write(int(fd), out) }
 	return func(b []byte) int {
 		out, sent = b, 0
-		err := raw.Write(write)
+		// Not raw.Write, which refuses once the deadline of an earlier write is over.
+		err := raw.Control(write)
 		out = nil
 		if err != nil {
 			return 0

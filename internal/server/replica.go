@@ -99,12 +99,7 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 		r.catchUp()
 	}
 	r.writes.flush()
-	touched := r.touched
-	for _, c := range touched {
-		c.touched = false
-	}
-	r.touched = r.touched[:0]
-	pushed := r.flush(touched)
+	pushed := r.flush()
 	r.mu.Unlock()
 	if pushed != nil {
 		pushed.push()
@@ -115,20 +110,27 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 // flush wakes the connections that got output. If there is only one it may return
 // it instead, to be pushed once mu is free: waking a goroutine would take longer
 // than the write. Several are written to beside each other and beside the log.
-func (r *replica) flush(touched []*client) (push *client) {
-	for _, c := range touched {
+func (r *replica) flush() (push *client) {
+	alone := len(r.touched) == 1
+	for _, c := range r.touched {
+		c.touched = false
 		c.mu.Lock()
 		switch {
 		case len(c.out) == 0 && !c.closing:
-		case len(touched) == 1 && c.push != nil && !c.flushing && len(c.out) <= pushBytesMax:
+		case alone && c.push != nil && !c.flushing && len(c.out) <= pushBytesMax:
 			c.flushing, push = true, c
 		default:
 			c.queued()
 		}
 		c.mu.Unlock()
 	}
+	r.touched = r.touched[:0]
 	return push
 }
+
+// tellAtOnce is how many watchers of a change are told before they are written to:
+// those needn't wait until all others are told.
+const tellAtOnce = 32
 
 // pushBytesMax is what is worth writing on the quorum's goroutine.
 const pushBytesMax = 4 << 10
@@ -262,6 +264,9 @@ func (r *replica) fire(ev *tree.Event, zxid int64) {
 			r.touch(c)
 		}
 		c.mu.Unlock()
+		if len(r.touched) >= tellAtOnce {
+			r.flush()
+		}
 	}
 	r.stats.sent.Add(int64(told))
 	r.meters.watchBytes.Add(int64(told * (len(r.event) - frameLengthSize)))
