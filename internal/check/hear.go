@@ -49,7 +49,7 @@ func (c *checker) hear() {
 
 // listen does one share of hear.
 func (c *checker) listen(share int) {
-	for _, i := range c.ears[share] {
+	for _, i := range c.toHear[share] {
 		e := &c.h.Events[i]
 		k := c.conns[e.Conn]
 		c.now = e.Time

@@ -84,7 +84,7 @@ type checker struct {
 	dec      jute.Decoder
 
 	notes   []int32             // indexes of notifications
-	ears    [hearShares][]int32 // and, by share of the connections, of notifications and numbered replies
+	toHear  [hearShares][]int32 // and, by share of the connections, of notifications and numbered replies
 	dumps   []int32
 	told    []*conn // room for those that one event was told to
 	samples []int64
@@ -156,8 +156,8 @@ func (c *checker) wire() {
 	}
 	c.ops = make([]op, 0, len(c.h.Events)-replies-notes)
 	c.notes = make([]int32, 0, notes)
-	for share := range c.ears {
-		c.ears[share] = make([]int32, 0, (replies+notes)/hearShares)
+	for share := range c.toHear {
+		c.toHear[share] = make([]int32, 0, (replies+notes)/hearShares)
 	}
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
@@ -278,7 +278,7 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 		c.unnumbered(o, i)
 		return
 	}
-	c.ear(k, i)
+	c.keepForHear(k, i)
 	k.trailing = 0
 	c.packet(k, e, i)
 	k.maxReply = max(k.maxReply, e.Zxid)
@@ -401,7 +401,7 @@ func (c *checker) notification(k *conn, e *Event, i int) {
 		return
 	}
 	c.notes = append(c.notes, int32(i))
-	c.ear(k, i)
+	c.keepForHear(k, i)
 	k.trailing++
 	if e.Zxid <= 0 {
 		return
@@ -414,9 +414,9 @@ func (c *checker) notification(k *conn, e *Event, i int) {
 	c.packet(k, e, i)
 }
 
-// ear takes note of a packet for hear.
-func (c *checker) ear(k *conn, i int) {
-	share := &c.ears[k.id%hearShares]
+// keepForHear takes note of a packet.
+func (c *checker) keepForHear(k *conn, i int) {
+	share := &c.toHear[k.id%hearShares]
 	*share = append(*share, int32(i))
 }
 
