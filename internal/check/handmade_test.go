@@ -193,6 +193,12 @@ func TestHandMadeHistories(t *testing.T) {
 		}, nil, Options{Under: "/a"}, 0},
 		{"a session that only reads is closed", reader, []Rule{X5, RealTime}, Options{}, 0},
 		{"a local session that only reads is closed", reader, nil, Options{LocalSessions: true}, 0},
+		{"a local session of an empty ensemble is closed", func(s *scribe) {
+			s.session(0, 1).answer(0, s.ask(0, jute.OpCloseSession, nil), 0, jute.OK, nil)
+		}, nil, Options{LocalSessions: true}, 0},
+		{"a session of an empty ensemble is closed without a zxid", func(s *scribe) {
+			s.session(0, 1).answer(0, s.ask(0, jute.OpCloseSession, nil), 0, jute.OK, nil)
+		}, []Rule{X2}, Options{}, 0},
 		{"a session is refused by another server at once", refused, []Rule{S3}, Options{}, 0},
 		{"a local session is refused by another server at once", refused, nil, Options{LocalSessions: true}, 0},
 		{"a local session that has written is refused at once", func(s *scribe) {

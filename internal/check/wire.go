@@ -274,16 +274,21 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 		return
 	}
 	s.alive = max(s.alive, c.h.Events[o.req].Time)
+	unseen := o.kind == jute.OpCloseSession && c.unwritten(s) // its end is no change, and has no zxid
+	if unseen {
+		s.ended, s.endEvent = true, i
+	}
 	if !o.numbered() {
-		c.unnumbered(o, i)
+		if !unseen {
+			c.unnumbered(o, i)
+		}
 		return
 	}
 	c.keepForHear(k, i)
 	k.trailing = 0
 	c.packet(k, e, i)
 	k.maxReply = max(k.maxReply, e.Zxid)
-	if o.kind == jute.OpCloseSession && c.unwritten(s) {
-		s.ended, s.endEvent = true, i // at no zxid
+	if unseen {
 		return
 	}
 	switch {
