@@ -84,7 +84,17 @@ func (w *World) decided(text string) {
 		return
 	}
 	w.wanted = members
+	w.elects(members)
 	w.stats.Reconfigs++
+}
+
+// elects notes which servers are to have a vote.
+func (w *World) elects(members []quorum.Member) {
+	for _, m := range members {
+		if !m.Observer {
+			w.electorate[m.ID] = true
+		}
+	}
 }
 
 // members are the hosts of the ensemble's servers, as far as they can be started.
@@ -117,6 +127,9 @@ func (l *life) counted(entries []quorum.Entry) {
 		for _, v := range l.voters {
 			if w.votersAt > 0 && !slices.Contains(w.voters, v) && !slices.Contains(w.leaving, v) {
 				w.stats.Promotions++
+				if !w.electorate[v] {
+					w.fail("server %d gets a vote at entry %d, which nobody has ever decided", v, at)
+				}
 			}
 		}
 		w.voters, w.leaving, w.votersAt = l.voters, l.outgoing, at

@@ -111,7 +111,7 @@ func newWorld(p Plan) *World {
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
 		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}},
-		stats:  Stats{Faults: map[Kind]int{}},
+		stats:  Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
@@ -136,6 +136,7 @@ func newWorld(p Plan) *World {
 		s.installed, s.config = true, w.firstMembers()
 		w.after(between(w.netDice, 0, 100*millisecond), s.start)
 	}
+	w.elects(w.firstMembers())
 	w.operator = newOperator(w)
 	for i := range p.Clients {
 		c := newClient(w, i)

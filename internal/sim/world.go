@@ -50,9 +50,11 @@ type World struct {
 
 	operator *client
 	wanted   []quorum.Member // the membership decided on last; nil before there is one
-	voters   []uint64        // raft's, as of the entry votersAt
-	leaving  []uint64        // voters before, while raft changes them
-	votersAt uint64
+	// electorate are the servers that were ever to have a vote.
+	electorate map[uint64]bool
+	voters     []uint64 // raft's, as of the entry votersAt
+	leaving    []uint64 // voters before, while raft changes them
+	votersAt   uint64
 	// lastFault is when the last fault so far is over, its aftermath included.
 	lastFault int64
 }
