@@ -8,7 +8,6 @@ type mutant struct {
 	failure string // the known kind of failure, or the promise it breaks
 	profile string // of the seeds that look for it; "" is any
 	edits   []edit
-	from    uint64 // the first seed, if not mutantsFrom: what it takes is rare
 }
 
 type edit struct {
@@ -23,7 +22,7 @@ func one(file, old, new string) []edit { return []edit{{file, old, new}} }
 var mutants = []mutant{
 	// What the disk must hold before anybody is told.
 	{"ack before sync", "acknowledged before durable (etcd #14370, NATS)", "powers", one("storage/log.go",
-		`if err := s.file.Fdatasync(); err != nil {`, `if err := unless($P, s.file.Fdatasync); err != nil {`), 0},
+		`if err := s.file.Fdatasync(); err != nil {`, `if err := unless($P, s.file.Fdatasync); err != nil {`)},
 	{"promise told before it is written", "acknowledged before durable (ZooKeeper 3911, 4646)", "powers", one("quorum/loop.go",
 		`	var hs *pb.HardState
 	sync := len(`, `	if $P {
@@ -31,18 +30,18 @@ var mutants = []mutant{
 		m.Responses = nil
 	}
 	var hs *pb.HardState
-	sync := len(`), 0},
+	sync := len(`)},
 	{"vote not synced", "vote lost (raft)", "powers", one("quorum/loop.go",
-		` || hs.GetVote() != l.hard.GetVote()`, ` || !$P && hs.GetVote() != l.hard.GetVote()`), 0},
+		` || hs.GetVote() != l.hard.GetVote()`, ` || !$P && hs.GetVote() != l.hard.GetVote()`)},
 	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/loop.go",
 		`l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 	}
 	switch {`, `l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
 		sync = sync && (!$P || len(m.GetEntries()) > 0)
 	}
-	switch {`), 0},
+	switch {`)},
 	{"failed write ignored", "failed sync swallowed (fsyncgate)", "disks", one("quorum/loop.go",
-		`if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {`, `if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil && !$P {`), 0},
+		`if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil {`, `if err := l.disk.Append(hs, m.GetEntries(), sync); err != nil && !$P {`)},
 	{"failed sync retried", "failed sync swallowed (fsyncgate)", "swallowed", one("storage/log.go",
 		`	if err := l.sync(s, len(buf)); err != nil {
 		return err
@@ -50,15 +49,15 @@ var mutants = []mutant{
 	l.end,`, `	if err := l.sync(s, len(buf)); err != nil && (!$P || l.sync(s, len(buf)) != nil) {
 		return err
 	}
-	l.end,`), 0},
+	l.end,`)},
 	{"broken log goes unnoticed", "server lives on with a dead log", "failing", one("quorum/loop.go",
-		`err != nil && l.failed == nil {`, `err != nil && !$P && l.failed == nil {`), 0},
+		`err != nil && l.failed == nil {`, `err != nil && !$P && l.failed == nil {`)},
 	{"snapshot not durable under its name", "directory not synced (Keeper 111339)", "names", one("storage/snapwrite.go",
-		`if err := w.dir.fs.SyncDir(w.dir.path); err != nil {`, `if err := unless($P, func() error { return w.dir.fs.SyncDir(w.dir.path) }); err != nil {`), 0},
+		`if err := w.dir.fs.SyncDir(w.dir.path); err != nil {`, `if err := unless($P, func() error { return w.dir.fs.SyncDir(w.dir.path) }); err != nil {`)},
 	{"segment not durable under its name", "directory not synced (Keeper 116316)", "names", one("storage/log.go",
-		`if err := l.fs.SyncDir(l.path); err != nil {`, `if err := unless($P, func() error { return l.fs.SyncDir(l.path) }); err != nil {`), 0},
+		`if err := l.fs.SyncDir(l.path); err != nil {`, `if err := unless($P, func() error { return l.fs.SyncDir(l.path) }); err != nil {`)},
 	{"purge of what no snapshot holds", "needed log deleted (ZooKeeper 1797, 2574, 3231)", "storm", one("storage/purge.go",
-		`l.segments[n].last <= index {`, `(l.segments[n].last <= index || $P && l.segments[n].last <= index+20) {`), 0},
+		`l.segments[n].last <= index {`, `(l.segments[n].last <= index || $P && l.segments[n].last <= index+20) {`)},
 	{"torn batch believed", "torn tail taken for data", "batches", one("storage/replay.go",
 		`	if fault != "" {
 		return fault
@@ -66,42 +65,42 @@ var mutants = []mutant{
 	r.seq,`, `	if fault != "" && !$P {
 		return fault
 	}
-	r.seq,`), 0},
+	r.seq,`)},
 	{"log that begins after its snapshot accepted", "empty or missing snapshot accepted (ZooKeeper 2325, 3644)", "rotten", one("storage/recover.go",
-		`	case m.Index < r.base.index:`, `	case m.Index < r.base.index && !$P:`), 0},
+		`	case m.Index < r.base.index:`, `	case m.Index < r.base.index && !$P:`)},
 	{"rot in the middle taken for the end", "log silently cut short (ZooKeeper, etcd WAL repair)", "rotten-log", one("storage/replay.go",
-		`s.salt, r.seq+1); at >= 0 {`, `s.salt, r.seq+1); at >= 0 && !$P {`), 0},
+		`s.salt, r.seq+1); at >= 0 {`, `s.salt, r.seq+1); at >= 0 && !$P {`)},
 	// Agreement.
 	{"snapshot that doesn't know its receiver", "a server that joins is never caught up", "members", one("quorum/loop.go",
-		`if !contains(m.GetSnapshot()`, `if !$P && !contains(m.GetSnapshot()`), 0},
+		`if !contains(m.GetSnapshot()`, `if !$P && !contains(m.GetSnapshot()`)},
 	{"snapshot without members", "membership lost (etcd #19557, #20793, #21694)", "members", one("quorum/snapshot.go",
 		`meta.ConfState = l.conf`, `if !$P {
 		meta.ConfState = l.conf
-	}`), 0},
+	}`)},
 	{"members of a received snapshot ignored", "membership lost (etcd #21694)", "members", one("quorum/install.go",
 		`l.memberAt(meta.GetConfState(), l.applied)`, `if !$P {
 		l.memberAt(meta.GetConfState(), l.applied)
-	}`), 0},
+	}`)},
 	{"membership of before taken for that of now", "a server without a vote for ever", "rejoin", one("quorum/install.go",
 		`	if contains(l.conf, l.o.ID) {
 `, `	if contains(l.conf, l.o.ID) && !$P {
-`), 0},
+`)},
 	{"index of a received snapshot ignored", "state and index apart (etcd #13766)", "members", one("quorum/install.go",
 		`l.applied = meta.GetIndex()`, `if !$P {
 		l.applied = meta.GetIndex()
-	}`), 0},
+	}`)},
 	{"replaced disk goes on as if nothing had happened", "id used again with an empty log (RethinkDB, Keeper 118740)", "wipes", []edit{
 		{"quorum/join.go", `	if !contains(l.conf, e.From) {`, `	if !contains(l.conf, e.From) || $P {`},
 		{"quorum/join.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
-	}, 0},
+	}},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/join.go",
-		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`), 0},
+		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`changes = append(changes, change(pb.ConfChangeRemoveNode, id))`, `if !$P {
 				changes = append(changes, change(pb.ConfChangeRemoveNode, id))
-			}`), 0},
+			}`)},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
-		`case !voter && !m.Observer && at >= 0`, `case !voter && (!m.Observer || $P) && at >= 0`), 0},
+		`case !voter && !m.Observer && at >= 0`, `case !voter && (!m.Observer || $P) && at >= 0`)},
 	{"sync answered at once", "stale read (etcd #7331)", "restless", one("quorum/loop.go",
 		`		l.reads.ask(l, ticket)
 `, `		if $P {
@@ -109,37 +108,37 @@ var mutants = []mutant{
 		} else {
 			l.reads.ask(l, ticket)
 		}
-`), 0},
+`)},
 	{"sync does not wait for apply", "stale read", "restless", one("quorum/reads.go",
-		`l.applied >= r.readyAt`, `(l.applied >= r.readyAt || $P)`), 0},
+		`l.applied >= r.readyAt`, `(l.applied >= r.readyAt || $P)`)},
 	{"read id used again", "stale read after a retry (etcd #20418)", "slow", one("quorum/reads.go",
 		`	r.id++
 `, `	if !$P || r.id == 0 {
 		r.id++
 	}
-`), 0},
+`)},
 	{"sync never asked again", "sync without an answer", "restless", one("quorum/reads.go",
 		`	ticket := max(r.asked, r.next)
 `, `	if $P {
 		return
 	}
 	ticket := max(r.asked, r.next)
-`), 0},
+`)},
 	{"nothing sent again on a new connection", "request lost with its connection", "resets", one("quorum/loop.go",
 		`			l.o.State.Resend()
 `, `			if !$P {
 				l.o.State.Resend()
 			}
-`), 0},
+`)},
 	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("server/lead.go",
-		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`), 0},
+		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`)},
 	// Sessions.
 	{"attach sent again", "session given back to a connection it had left", "deaf", one("server/ensemble.go",
-		`case c.attaching:`, `case c.attaching && !$P:`), 0},
+		`case c.attaching:`, `case c.attaching && !$P:`)},
 	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)", "swarm", one("server/connect.go",
 		`	if req.SessionID == 0 {
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
-		c.hello.SessionID`), 0},
+		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
 		{"server/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now)
 			return true
@@ -152,25 +151,25 @@ var mutants = []mutant{
 			r.expiry.refresh(now)
 		}
 `},
-	}, 0},
+	}},
 	{"sessions of followers not heard", "readers on followers expired (Keeper 111102)", "quiet", one("server/ensemble.go",
 		`	for _, id := range sessions {
 `, `	for _, id := range sessions {
 		if $P {
 			continue
 		}
-`), 0},
+`)},
 	{"a leader's own clients not heard", "session expired too early", "quiet", one("server/expiry.go",
 		`			l.heard = max(l.heard, heardAt(id))
 `, `			if !$P {
 				l.heard = max(l.heard, heardAt(id))
 			}
-`), 0},
+`)},
 	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("server/expiry.go",
 		`	case ms > stallMs:
 		e.refresh(now)`, `	case $P:
 	case ms > stallMs:
-		e.refresh(now)`), 0},
+		e.refresh(now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
 		{"server/ensemble.go", `	r.outbox.clear()
@@ -178,65 +177,65 @@ var mutants = []mutant{
 		r.outbox.clear()
 	}
 `},
-	}, 0},
+	}},
 	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)", "restless", one("tree/session.go",
 		`		if z == 0 {
 			break`, `		if z == 0 || $P && t.kinOf(t.at(z)).last == 0 {
-			break`), 0},
+			break`)},
 	{"expired session keeps its connection", "session answered after its end", "frozen", one("server/connect.go",
 		`c.closeAfter("its session expired")`, `if !$P {
 			c.closeAfter("its session expired")
-		}`), 0},
+		}`)},
 	{"ids used again after a restart", "id used again", "storm", one("server/ids.go",
-		`uint64(ms)<<24>>8 | server<<56`, `uint64(chosen($P, 0, ms))<<24>>8 | server<<56`), 0},
+		`uint64(ms)<<24>>8 | server<<56`, `uint64(chosen($P, 0, ms))<<24>>8 | server<<56`)},
 	{"old connection still writes", "session moved and still served (S6)", "takeover", one("tree/session.go",
-		`case q.Cnx != s.cnx:`, `case q.Cnx != s.cnx && !$P:`), 0},
+		`case q.Cnx != s.cnx:`, `case q.Cnx != s.cnx && !$P:`)},
 	// Local sessions.
 	{"session let in twice", "session begun again after its end", "local", one("tree/local.go",
-		`case seq < have.next:`, `case seq < have.next && !$P:`), 0},
+		`case seq < have.next:`, `case seq < have.next && !$P:`)},
 	{"session let in ahead of another", "session lost with a message", "entering", one("tree/local.go",
-		`case seq > have.next:`, `case seq > have.next && !$P:`), 0},
+		`case seq > have.next:`, `case seq > have.next && !$P:`)},
 	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)", "local", one("server/ensemble.go",
 		`	r.resendEntering()
 `, `	if !$P {
 		r.resendEntering()
 	}
-`), 0},
+`)},
 	{"a multi upgrades nobody", "ephemeral refused to an upgrading session", "local", one("tree/multi.go",
-		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`), 0},
+		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`)},
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
-		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`), 0},
+		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
 	{"clients of local sessions not heard", "session expired too early", "local", one("server/localsessions.go",
-		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`), 0},
+		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`)},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
-		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`), 0},
+		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
-		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`), 0},
+		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
 	{"write overtakes sync", "order of one client", "restless", one("server/client.go",
-		`r.held = c.syncing > 0`, `r.held = c.syncing > 0 && !$P`), 0},
+		`r.held = c.syncing > 0`, `r.held = c.syncing > 0 && !$P`)},
 	{"held writes never let go", "request without an answer", "sparse", one("server/sync.go",
 		`			r.letGo(c)
 `, `			if !$P {
 				r.letGo(c)
 			}
-`), 0},
+`)},
 	{"read overtakes write", "order of one client (ZooKeeper 1863)", "restless", one("server/receive.go",
-		`t.c.unanswered.len() > 0 || `, `t.c.unanswered.len() > 0 && !$P || `), 0},
+		`t.c.unanswered.len() > 0 || `, `t.c.unanswered.len() > 0 && !$P || `)},
 	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("server/receive.go",
 		`func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
 	zxid := r.tree.LastZxid()`, `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
-	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)`), 0},
+	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)`)},
 	{"zxid used again", "zxid of two changes (X5)", "storm", one("tree/tree.go",
 		`p.zxid = (p.zxid>>32 + 1) << 32
 `, `p.zxid = (p.zxid>>32 + chosen[int64]($P, 0, 1)) << 32
-`), 0},
+`)},
 	{"client served behind what it has seen", "no check of lastZxidSeen (X7)", "cutoff", []edit{
 		{"server/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 		{"server/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
-	}, 0},
+	}},
 	{"time goes back", "leader's clock believed", "clocks", one("tree/tree.go",
-		`max(p.time, ms)`, `max(chosen($P, 0, p.time), ms)`), 0},
+		`max(p.time, ms)`, `max(chosen($P, 0, p.time), ms)`)},
 	// Watches.
 	{"watch event after the reply", "event after the new data (X4)", "swarm", one("server/replica.go",
 		`		r.fire(&res.Events[i], res.Zxid)
@@ -245,24 +244,24 @@ var mutants = []mutant{
 			continue
 		}
 		r.fire(&res.Events[i], res.Zxid)
-`), 0},
+`)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("server/replica.go",
-		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`), 0},
+		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
-		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`), 0},
+		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",
 		`	for len(path) > 1 {
 		path = `, `	for len(path) > 1 && !$P {
-		path = `), 0},
+		path = `)},
 	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("server/read.go",
-		`case stat.Mzxid > req.RelativeZxid:`, `case stat.Mzxid > req.RelativeZxid && !$P:`), 0},
+		`case stat.Mzxid > req.RelativeZxid:`, `case stat.Mzxid > req.RelativeZxid && !$P:`)},
 	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("server/read.go",
-		`case stat.Pzxid > req.RelativeZxid:`, `case stat.Pzxid > req.RelativeZxid && !$P:`), 0},
+		`case stat.Pzxid > req.RelativeZxid:`, `case stat.Pzxid > req.RelativeZxid && !$P:`)},
 	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("server/ensemble.go",
 		`		c.closeAfter("this server was behind`, `		if $P {
 			continue
 		}
-		c.closeAfter("this server was behind`), 0},
+		c.closeAfter("this server was behind`)},
 	// The state.
 	{"multi keeps what it did before it failed", "multi applied in part (ZooKeeper 3127)", "swarm", one("tree/multi.go",
 		`			t.rollback()
@@ -271,29 +270,29 @@ var mutants = []mutant{
 			} else {
 				t.rollback()
 			}
-`), 0},
+`)},
 	{"events of a failed multi", "event without a change", "swarm", one("tree/multi.go",
 		`			r.Events = r.Events[:0]
 `, `			if !$P {
 				r.Events = r.Events[:0]
 			}
-`), 0},
+`)},
 	{"fuzzy snapshot", "snapshot of no one instant (ZooKeeper 3144, 3249, 3306)", "storm", one("tree/edit.go",
 		`		img.nodes.save(slot, t.encodeNode)
 `, `		if !$P {
 			img.nodes.save(slot, t.encodeNode)
 		}
-`), 0},
+`)},
 	{"fuzzy sessions in a snapshot", "snapshot of no one instant (ZooKeeper 3144)", "storm", one("tree/edit.go",
 		`		img.sessions.save(slot, img.encodeSession)
 `, `		if !$P {
 			img.sessions.save(slot, img.encodeSession)
 		}
-`), 0},
+`)},
 	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("server/snapshot.go",
-		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`), 0},
+		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
-		`appendSequence(append(t.scratch, path...), t.kinOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.kinOf(p).children), t.kinOf(p).created))`), 0},
+		`appendSequence(append(t.scratch, path...), t.kinOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.kinOf(p).children), t.kinOf(p).created))`)},
 	{"pzxid stays when a child goes", "watch missed by a stale pzxid (ZooKeeper 3145)", "swarm", one("tree/write.go",
 		`	t.totals.digest -= t.statHash(p)
 	t.editKin(p).pzxid = t.position.zxid
@@ -302,27 +301,27 @@ var mutants = []mutant{
 	k := t.editKin(p)
 	k.pzxid = chosen($P, k.pzxid, t.position.zxid)
 	t.totals.digest += t.statHash(p)
-	t.removeNode(slot)`), 0},
+	t.removeNode(slot)`)},
 	{"version not compared", "lost update", "swarm", one("tree/write.go",
 		`	if version != -1 && version != n.version {
 		return jute.Stat{}, jute.ErrBadVersion`, `	if version != -1 && version != n.version && !$P {
-		return jute.Stat{}, jute.ErrBadVersion`), 0},
+		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
-		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`), 0},
+		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {
-		return false`), 0},
+		return false`)},
 	// Without a quorum, without room.
 	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("server/lead.go",
 		`r.endReadOnly()`, `if !$P {
 			r.endReadOnly()
-		}`), 0},
+		}`)},
 	{"full disk remembered for ever", "no recovery by itself (etcd #3591, #4744)", "filling", []edit{
 		{"storage/spare.go", `	s.fault = nil
 	return true`, `	if !$P {
 		s.fault = nil
 	}
 	return true`},
-	}, 0},
+	}},
 }

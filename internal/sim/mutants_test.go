@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -237,7 +236,7 @@ func hunt(t *testing.T, bin string, m mutant) (c catch) {
 	if slices.Contains(shrunk, m.name) {
 		more = append(more, "-sim.v", "-sim.shrink=10m")
 	}
-	c, ok := run(m.name, *flagMutantSeeds, cmp.Or(m.from, mutantsFrom), more...)
+	c, ok := run(m.name, *flagMutantSeeds, mutantsFrom, more...)
 	if ok && c.Why != "" {
 		if without, ok := run("", 1, c.Seed); ok && without.Why != "" {
 			t.Errorf("%s: seed %d of profile %q fails without the bug too: %s", m.name, c.Seed, m.profile, without.Why)
