@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/zooid-project/zooid/jute"
 )
 
 func goodHistory() *History {
@@ -158,6 +160,9 @@ func TestCheckCommand(t *testing.T) {
 			break
 		}
 	}
+	reader := &scribe{} // a session that never wrote ends without a zxid
+	local := &reader.h
+	reader.session(0, 1).answer(0, reader.ask(0, jute.OpCloseSession, nil), 0, jute.OK, nil)
 	for _, c := range []struct {
 		name string
 		args []string
@@ -167,6 +172,9 @@ func TestCheckCommand(t *testing.T) {
 		{"good", []string{"-ttl", file("good", whole)}, exitOK, "no violation"},
 		{"cut", []string{"-ttl", file("cut", written(t, &History{Events: good.Events})[:2000])}, exitOK, "cut short"},
 		{"bad", []string{"-ttl", file("bad", written(t, bad))}, exitViolated, "X6: a reply to xid"},
+		{"local", []string{"-local-sessions", file("local", written(t, local))}, exitOK, "no violation"},
+		{"local and upgrading", []string{"-local-sessions-upgrading", file("local", written(t, local))}, exitOK, "no violation"},
+		{"not local", []string{file("local", written(t, local))}, exitViolated, "X2: "},
 		{"no file", []string{filepath.Join(dir, "none")}, exitUsage, "no such file"},
 		{"not a history", []string{file("text", []byte("hello"))}, exitUsage, "not a history"},
 		{"nothing", nil, exitUsage, "usage:"},

@@ -43,6 +43,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	apache := flags.String("apache", "", "the servers are Apache's of this `release`, such as 3.8.0: expect what it promises")
 	under := flags.String("under", "", "check only znodes at and below this `path`")
 	extended := flags.Bool("ttl", false, "the servers accept TTL znodes")
+	local := flags.Bool("local-sessions", false, "the servers have localSessionsEnabled=true")
+	upgrading := flags.Bool("local-sessions-upgrading", false, "the servers have localSessionsUpgradingEnabled=true, too")
 	quiesced := flags.Bool("quiesced", false, "the run ended at rest: every event must have come")
 	slack := flags.Duration("expiry-slack", 0, "a session without client must end this long after its timeout; 0 doesn't check")
 	limit := flags.Int("max", 20, "print at most this many violations")
@@ -61,6 +63,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		opt = Apache(*apache)
 	}
 	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
+	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
 	// Next to nothing becomes garbage: what is read and learnt stays until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	told := newProgress(stderr)
