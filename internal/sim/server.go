@@ -477,7 +477,8 @@ func (l *life) Connected(to uint64) bool { return l.w.links[l.s.index][to].up }
 const streamRate = 0.02
 
 // SendSnapshot implements quorum.Shell. A snapshot travels on a connection of its
-// own, which breaks when anything happens on the way.
+// own, which breaks when anything happens on the way. A server that still asks how
+// to begin takes none.
 func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	w, s, other := l.w, l.s, l.w.servers[to-1]
 	peer := other.life
@@ -486,7 +487,7 @@ func (l *life) SendSnapshot(to, index uint64, message []byte) {
 	message = slices.Clone(message)
 	took := 4*w.delay() + int64(float64(len(file))/streamRate)
 	w.after(l.elapsed+took, func() {
-		if err == nil && (l.ended || peer == nil || other.life != peer || w.cut(s.index, other.index) || other.paused()) {
+		if err == nil && (l.ended || peer == nil || other.life != peer || peer.dir == nil || w.cut(s.index, other.index) || other.paused()) {
 			err = fmt.Errorf("the connection ended")
 		}
 		if err == nil {
