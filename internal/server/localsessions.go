@@ -70,12 +70,18 @@ func newLocals(opt *Options, now int64) locals {
 	return l
 }
 
+// here says whether a session is known here and nowhere else.
+func (l *locals) here(session int64) bool {
+	s := l.sessions[session]
+	return s != nil && s.enter == nil
+}
+
 // connectLocal begins a local session for a registered client, or resumes one that
 // has not entered, and answers the connect request. It reports false if that is for
 // the log to do. mu is held alone.
 func (r *replica) connectLocal(c *client, req *jute.ConnectRequest, newID func() int64) bool {
 	id, l := req.SessionID, r.locals.sessions[req.SessionID]
-	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
+	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
 	switch {
 	case id == 0 && r.locals.scope != tree.Global:
@@ -84,7 +90,7 @@ func (r *replica) connectLocal(c *client, req *jute.ConnectRequest, newID func()
 		r.locals.sessions[id] = l
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)
-	case l == nil || l.enter != nil:
+	case !r.locals.here(id):
 		return false
 	case l.left || subtle.ConstantTimeCompare(l.passwd, c.hello.Passwd) != 1:
 		why = "its session is over or the password is wrong"

@@ -21,8 +21,9 @@ import (
 // The session of such a client lives as long as its connection, on this server
 // alone: no log can hold it, and it can have no znodes. Its password shows what
 // it is, so that any server can tell a client that comes back with it that it is
-// over. About any other session a read-only server knows too little for that: the
-// client is to ask another one, or to wait.
+// over. A local session that this server alone knows goes on. About any other
+// session a read-only server knows too little: the client is to ask another one, or
+// to wait.
 
 // readOnlyPatience is the least time without a leader before a server begins to
 // serve read-only, as in Apache: an election takes less.
@@ -75,6 +76,11 @@ func (r *replica) connectReadOnly(c *client, req *jute.ConnectRequest, newID fun
 		return refusal("this server has no leader and is read-only, which the client did not ask for")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this read-only server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+	case r.locals.here(req.SessionID):
+		r.register(c, req)
+		c.readOnly = true
+		r.connectLocal(c, req, newID)
+		return nil
 	case req.SessionID != 0 && !over:
 		return refusal("a session can't be resumed on a read-only server")
 	}
@@ -114,12 +120,12 @@ func (r *replica) endSilent(now int64) {
 	}
 }
 
-// readOnlySessions returns how many clients are served read-only.
+// readOnlySessions returns how many sessions there are that only serve reading.
 func (s *Server) readOnlySessions() (n int64) {
 	s.replica.mu.RLock()
 	defer s.replica.mu.RUnlock()
 	for _, c := range s.replica.clients {
-		if c.readOnly && c.session != 0 {
+		if c.readOnly && c.session != 0 && !s.replica.locals.here(c.session) {
 			n++
 		}
 	}

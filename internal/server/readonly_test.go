@@ -14,7 +14,7 @@ import (
 
 // readOnlyServers starts an ensemble of three whose servers serve read-only soon
 // after they have lost their leader.
-func readOnlyServers(t *testing.T) (servers []*Server, opts []Options) {
+func readOnlyServers(t *testing.T, change ...func(*Options)) (servers []*Server, opts []Options) {
 	t.Helper()
 	var members []Member
 	for id := range uint64(3) {
@@ -26,6 +26,9 @@ func readOnlyServers(t *testing.T) (servers []*Server, opts []Options) {
 		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeAddr(t)}, Members: members, PeerListen: m.Addrs[0],
 			ReadOnlyMode: true, Tick: 100 * time.Millisecond, Patience: time.Second,
 			SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute, FourLetterWords: []string{"isro"}}
+		for _, f := range change {
+			f(&opts[i])
+		}
 		wg.Go(func() {
 			s, err := Open(opts[i])
 			if err != nil {
@@ -232,6 +235,43 @@ func readOnlySessions(t *testing.T, addr string) {
 	gone, res := hello(t, addr, jute.ConnectRequest{SessionID: c.session, Passwd: c.passwd, ReadOnly: true, HasReadOnly: true})
 	if res == nil || res.SessionID != 0 || res.Timeout != 0 || !gone.ends() {
 		t.Errorf("the session of a connection that ended: %+v", res)
+	}
+}
+
+// TestLocalSessionGoesOnReadOnly takes the quorum from a server with a local
+// session, which the server knows all about: its client comes back with it, reads,
+// and closes it.
+func TestLocalSessionGoesOnReadOnly(t *testing.T) {
+	t.Parallel()
+	servers, opts := readOnlyServers(t, func(o *Options) { o.LocalSessions = true })
+	at := leader(t, servers)
+	addr := opts[at].Listen[0]
+	local := connect(t, addr, 0, nil)
+	for i, s := range servers {
+		if i != at {
+			s.Close()
+		}
+	}
+	untilReadOnly(t, addr)
+	if !local.ends() {
+		t.Error("a connection from before goes on")
+	}
+	back := jute.ConnectRequest{SessionID: local.session, Passwd: local.passwd, ReadOnly: true, HasReadOnly: true}
+	c, res := hello(t, addr, back)
+	if res == nil || !res.ReadOnly || res.SessionID != local.session {
+		t.Fatalf("its client comes back: %+v", res)
+	}
+	if h, _ := c.call(jute.OpExists, reading("/", false)); h.Err != jute.OK {
+		t.Errorf("read: %v", h.Err)
+	}
+	if h, _ := c.call(jute.OpCreate, creating("/b", nil, 0)); h.Err != jute.ErrNotReadOnly {
+		t.Errorf("create: %v", h.Err)
+	}
+	if h, _ := c.call(jute.OpCloseSession, nil); h.Err != jute.OK || !c.ends() {
+		t.Errorf("close: %v, or the connection goes on", h.Err)
+	}
+	if _, res := hello(t, addr, back); res != nil && res.SessionID != 0 {
+		t.Errorf("its client comes back after closing it: %+v", res)
 	}
 }
 

@@ -76,13 +76,13 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 		t.c.closeAfter("it sent a request before it authenticated, which this server requires (enforce.auth.schemes)")
 		return errClosing
 	}
-	if t.c.readOnly {
-		op = readOnlyOp(op)
-	}
 	if t.c.inTable != entered {
 		if op = t.c.localOp(op); op == nil {
 			return nil
 		}
+	}
+	if t.c.readOnly {
+		op = readOnlyOp(op)
 	}
 	if op.isWrite() && op != &opCloseSession && t.r.noRoom.Load() {
 		op = &opNoRoom
