@@ -208,7 +208,8 @@ func (l *Loop) Tick() {
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.reach.tick(l)
-	if l.decided() || l.ticks%reconcileTicks == 0 {
+	l.decided()
+	if l.ticks%reconcileTicks == 0 {
 		l.reconcile()
 	}
 	if l.snap.wanted {
@@ -442,7 +443,7 @@ func (l *Loop) finish(m *pb.Message, err error) {
 	clear(l.entries)
 	l.deliver(m.GetResponses())
 	l.reads.applied(l)
-	if l.decided() {
+	if l.decided() && l.onlyRemoves() {
 		l.reconcile()
 	}
 	l.snap.consider(l)

@@ -35,8 +35,7 @@ func (l *Loop) decided() bool {
 }
 
 // reconcile makes the next step towards the membership decided on, if this server
-// leads. The first one is made as soon as it is applied: whoever removes a server
-// stops it next, and until raft knows, its vote is missed.
+// leads.
 func (l *Loop) reconcile() {
 	if len(l.wanted) == 0 || !l.node.IsLeader() || l.node.Transferring() || len(l.conf.GetVotersOutgoing()) > 0 {
 		return
@@ -51,6 +50,14 @@ func (l *Loop) reconcile() {
 	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
 		l.log.Warn("a change of membership was not accepted; it is tried again", "err", err)
 	}
+}
+
+// onlyRemoves reports whether the membership decided on has no server that raft
+// doesn't know. Its first step is made as soon as it is applied: whoever removes a
+// server stops it next, and until raft knows, its vote is missed. Who joins has
+// time, and asks first.
+func (l *Loop) onlyRemoves() bool {
+	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !contains(l.conf, m.ID) })
 }
 
 func change(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {

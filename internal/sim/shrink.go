@@ -52,7 +52,7 @@ func Shrink(p Plan, patience time.Duration) *Result {
 		func(q *Plan) { q.Midway = false },
 		func(q *Plan) { q.SnapCount = 1000 },
 		func(q *Plan) { q.SegmentSize = 64 << 10 },
-		func(q *Plan) { q.Drift = slices.Repeat([]float64{1}, q.Servers) },
+		func(q *Plan) { q.Drift = slices.Repeat([]float64{1}, q.Servers+q.Spare) },
 	} {
 		q := best.Plan
 		simpler(&q)
