@@ -18,7 +18,7 @@ import (
 
 var (
 	flagMutants     = flag.String("sim.mutants", "", "plant the bugs whose names match this expression, one by one, and see whether seeds find them")
-	flagMutantSeeds = flag.Int("sim.mutantseeds", 60, "seeds for each planted bug")
+	flagMutantSeeds = flag.Int("sim.mutantseeds", 100, "seeds for each planted bug")
 	flagMutantLeast = flag.Int("sim.mutantleast", 95, "percent of the planted bugs that must be found")
 	flagRewrite     = flag.Bool("sim.rewrite", false, "write the table of planted bugs to docs/mutants.md")
 )
