@@ -31,7 +31,7 @@
 //	workloadparse.go  workloadrequests.go: reading; workloaddraw.go: drawing
 //	server.go      starting servers from a command line, in fresh directories
 //	ensemble.go    the members of one, their configurations, their leader
-//	floor.go  floorlog.go: the floor: sockets, framing and a synced log, nothing else
+//	floor.go  floorlog.go  floorfile_*.go: the floor: sockets, framing and a synced log, nothing else
 //	profile.go     the scenarios and sizes a comparison runs
 //	compare.go     interleaved rounds       ratio.go     medians and ratios
 //	page.go        results of several comparisons against goals.go

@@ -51,6 +51,7 @@ func mainFloor(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	dir := fs.String("dir", ".", "put the log into `path`")
 	size := fs.Int("size", 128, "`bytes` of data in a get reply")
 	children := fs.Int("children", 1000, "names in a list reply")
+	filled := fs.Bool("filled", false, "write to a file that was written full beforehand, instead of one that only has room")
 	rest, err := parseInterleaved(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, helpFloor)
@@ -63,7 +64,7 @@ func mainFloor(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if len(rest) > 0 {
 		return usagef("floor takes no argument %q", rest[0])
 	}
-	log, err := openFloorLog(filepath.Join(*dir, "floor.log"))
+	log, err := openFloorLog(filepath.Join(*dir, "floor.log"), *filled)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// floorLogSize is the size of the floor's log, written over from the start when
-// it is full. It is written once beforehand: appending to blocks that were
-// written already costs a disk half of what new ones do, and a floor must not
-// be slower than a server that knows.
-const floorLogSize = 64 << 20
+const (
+	// floorPiece is what a log is given room for at a time: blocks that are the
+	// file's before they are written, but new to the disk, as those of most logs.
+	floorPiece = 64 << 20
+	// floorSizeMax is where a log begins anew.
+	floorSizeMax = 1 << 30
+)
 
 // floorLog is one file to which all writes go, made durable in batches:
 // whatever came in while the last batch was being written.
@@ -21,36 +23,54 @@ type floorLog struct {
 	durable atomic.Uint64 // position up to which all is on disk
 
 	f      *os.File
-	offset int64 // in the file, of the next batch
+	filled bool  // the file was written full beforehand, and stays of that size
+	size   int64 // of the file
+	offset int64 // in it, of the next batch
 
 	mu     sync.Mutex
-	filled *sync.Cond   // batch isn't empty, or closed
+	ready  *sync.Cond   // batch isn't empty, or closed
 	batch  []byte       // not yet written
 	owners []*floorConn // who wait for batch, each once
 	end    uint64       // position after batch
 	closed bool
 }
 
-// openFloorLog makes the file and writes it full.
-func openFloorLog(path string) (*floorLog, error) {
+// openFloorLog makes the file. A filled one is written once beforehand, and over
+// and over again: blocks that were written already cost a disk half of new ones.
+func openFloorLog(path string, filled bool) (*floorLog, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("make the floor's log: %w", err)
 	}
-	block := make([]byte, 1<<20)
-	for n := 0; n < floorLogSize && err == nil; n += len(block) {
-		_, err = f.Write(block)
-	}
-	if err == nil {
-		err = f.Sync()
+	l := &floorLog{f: f, filled: filled}
+	l.ready = sync.NewCond(&l.mu)
+	if filled {
+		err = l.fill()
+	} else {
+		err = l.grow()
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("fill the floor's log: %w", err)
+		return nil, fmt.Errorf("make room for the floor's log: %w", err)
 	}
-	l := &floorLog{f: f}
-	l.filled = sync.NewCond(&l.mu)
 	return l, nil
+}
+
+// fill writes the file's only piece.
+func (l *floorLog) fill() error {
+	block := make([]byte, 1<<20)
+	for ; l.size < floorPiece; l.size += int64(len(block)) {
+		if _, err := l.f.Write(block); err != nil {
+			return err
+		}
+	}
+	return l.f.Sync()
+}
+
+// grow gives the file its next piece.
+func (l *floorLog) grow() error {
+	l.size += floorPiece
+	return makeRoom(l.f, l.size)
 }
 
 // append adds one request to the next batch and returns the position that must
@@ -63,7 +83,7 @@ func (l *floorLog) append(p []byte, owner *floorConn) uint64 {
 		l.owners = append(l.owners, owner)
 	}
 	l.end++
-	l.filled.Signal()
+	l.ready.Signal()
 	return l.end
 }
 
@@ -73,7 +93,7 @@ func (l *floorLog) syncLoop(ctx context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.closed = true
-		l.filled.Signal()
+		l.ready.Signal()
 	})
 	defer stop()
 	var batch []byte
@@ -81,7 +101,7 @@ func (l *floorLog) syncLoop(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		for len(l.batch) == 0 && !l.closed {
-			l.filled.Wait()
+			l.ready.Wait()
 		}
 		if l.closed {
 			l.mu.Unlock()
@@ -102,8 +122,12 @@ func (l *floorLog) syncLoop(ctx context.Context) error {
 }
 
 func (l *floorLog) write(batch []byte) error {
-	if l.offset+int64(len(batch)) > floorLogSize {
-		l.offset = 0
+	if l.offset+int64(len(batch)) > l.size {
+		if l.filled || l.size >= floorSizeMax {
+			l.offset = 0
+		} else if err := l.grow(); err != nil {
+			return err
+		}
 	}
 	if _, err := l.f.WriteAt(batch, l.offset); err != nil {
 		return err

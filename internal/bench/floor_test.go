@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestFloorLogSizes writes more than a piece: a filled log goes on at its
+// beginning, the other one grows.
+func TestFloorLogSizes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		filled       bool
+		offset, size int64
+	}{
+		{true, 24 << 20, floorPiece},
+		{false, 72 << 20, 2 * floorPiece},
+	} {
+		path := filepath.Join(t.TempDir(), "floor.log")
+		l, err := openFloorLog(path, c.filled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.close()
+		for range 3 {
+			if err := l.write(make([]byte, 24<<20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.offset != c.offset || info.Size() != c.size {
+			t.Errorf("filled %t: at %d of %d bytes, want %d of %d", c.filled, l.offset, info.Size(), c.offset, c.size)
+		}
+	}
+}
