@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build run test race compat fuzz sim mutants torture ensemble ensemble-stop bench-compare nightly
+.PHONY: build run test race compat clients fuzz sim mutants torture ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.buildDate=$$(date -u +%F)" -o bin/zooid ./cmd/zooid
@@ -22,6 +22,12 @@ race:
 compat:
 	test/compat/install.sh
 	ZOOID_COMPAT=1 $(GO) test -p 1 ./test/compat/... -count=1 -v -timeout 30m
+
+# The client, its recipes and the shell against a real Apache ZooKeeper too, and
+# beside Curator and kazoo.
+clients:
+	test/compat/install.sh
+	ZOOID_COMPAT=1 $(GO) test -p 1 -count=1 -timeout 1h ./zk/... ./internal/cli
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 60s
@@ -66,8 +72,7 @@ bench-compare: build
 	test/bench-compare.sh
 
 # The long forms, some five hours on two cores.
-nightly: test race compat
-	ZOOID_COMPAT=1 $(GO) test -p 1 -count=1 -timeout 1h ./zk/... ./internal/cli
+nightly: test race compat clients
 	$(MAKE) sim SEEDS=4500 HOURS=150 BUDGET=100m
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'
 	$(MAKE) torture TORTURE='-long -timeout 100m'

@@ -20,8 +20,8 @@ import (
 )
 
 // The fleet tests let Go, Java (Curator) and Python (kazoo) take turns at the same
-// recipes. Needed: Debian's libcurator-recipes-java, libcurator-discovery-java and
-// a JDK; kazoo as the compatibility tests install it, or python3-kazoo.
+// recipes. Needed: Debian's libcurator-recipes-java, libcurator-discovery-java, a
+// JDK and kazoo, which test/compat/install.sh installs.
 
 // An umpire watches over a fleet. Members tell it before they go in and after they
 // have come out, by a line each, and it answers if they shall go on.
