@@ -20,6 +20,7 @@ const rules = `
 jute:
 internal/metrics:
 internal/config:
+internal/freeport:
 internal/auth:    jute
 internal/keystore:
 internal/sasl:
@@ -35,7 +36,7 @@ internal/sim:     jute internal/auth internal/config internal/tree internal/stor
 zk:               jute internal/sasl
 zk/gozk:          zk jute
 zk/recipe:        zk
-zk/zktest:        zk internal/server internal/tree internal/auth internal/sasl
+zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
 cmd/zooid:        jute zk internal/cli internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 // capture regenerates testdata/golden from a real Apache server and its Java
@@ -52,9 +54,9 @@ type apache struct{ client, member string }
 // startApache starts a server that ends with the test and waits until it answers.
 func startApache(t *testing.T, classPath string) apache {
 	dir := t.TempDir()
-	ports := freePorts(t, 3)
-	s := apache{client: "127.0.0.1:" + ports[2]}
-	s.member = fmt.Sprintf("server.1=127.0.0.1:%s:%s:participant;127.0.0.1:%s", ports[0], ports[1], ports[2])
+	ports := freeport.Take(t, 3)
+	s := apache{client: fmt.Sprintf("127.0.0.1:%d", ports[2])}
+	s.member = fmt.Sprintf("server.1=127.0.0.1:%d:%d:participant;%s", ports[0], ports[1], s.client)
 	cfg := fmt.Sprintf("tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nstandaloneEnabled=false\nreconfigEnabled=true\nadmin.enableServer=false\n%s\n", dir, s.member)
 	if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -102,20 +104,6 @@ func writeFile(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-func freePorts(t *testing.T, n int) []string {
-	var ports []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
-	}
-	return ports
 }
 
 // recorder is a proxy that writes down the frames passing through it.

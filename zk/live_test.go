@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -72,12 +72,12 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	port, err := freePort()
+	ports, release, err := freeport.Reserve(1)
 	if err != nil {
 		return "", nil, err
 	}
-	address = fmt.Sprintf("127.0.0.1:%d", port)
-	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, port)
+	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, ports[0])
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err
@@ -96,6 +96,7 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 	stop = func() {
 		cmd.Process.Kill()
 		cmd.Wait()
+		release()
 		log.Close()
 		os.RemoveAll(dir)
 	}
@@ -109,17 +110,6 @@ func startApache(properties ...string) (address string, stop func(), err error) 
 	}
 	c.Close()
 	return address, stop, nil
-}
-
-// freePort asks the kernel for a port. The server that gets it binds it a moment
-// later; the kernel doesn't hand it out again so soon.
-func freePort() (uint16, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return netip.MustParseAddrPort(l.Addr().String()).Port(), nil
 }
 
 // live opens a client rooted in a znode of its own, which goes with the test, and

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -50,17 +51,6 @@ func srvr(mode string, zxid int64) string {
 	return fmt.Sprintf("Zookeeper version: 3.9.5-abc, built on 2026-01-01 00:00 UTC\nLatency min/avg/max: 0/0.5/3\nReceived: 5\nSent: 4\nConnections: 2\nOutstanding: 0\nZxid: 0x%x\nMode: %s\nNode count: 5\n", zxid, mode)
 }
 
-// nowhere is an address that nobody listens on.
-func nowhere(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // TestStatusVerdict: what ensembles of three get, and why.
 func TestStatusVerdict(t *testing.T) {
 	t.Parallel()
@@ -88,7 +78,7 @@ func TestStatusVerdict(t *testing.T) {
 			t.Parallel()
 			var rows []*serverRow
 			for i, text := range c.srvr {
-				row := &serverRow{ID: int64(i + 1), Voter: true, Address: nowhere(t)}
+				row := &serverRow{ID: int64(i + 1), Voter: true, Address: freeport.Address(t)}
 				if text != "" {
 					row.Address = answering(t, map[string]string{"srvr": text})
 				}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 // apache is an Apache release on this machine.
@@ -41,12 +43,7 @@ func apaches() []apache {
 // and returns its address.
 func (a apache) start(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Address(t)
 	a.startIn(t, t.TempDir(), addr)
 	return addr
 }
@@ -94,12 +91,7 @@ func TestApacheSurvivesKill(t *testing.T) {
 	}
 	for _, a := range apaches() {
 		t.Run(a.release, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir, addr := t.TempDir(), l.Addr().String()
-			l.Close()
+			dir, addr := t.TempDir(), freeport.Address(t)
 			kill := a.startIn(t, dir, addr)
 			var file bytes.Buffer
 			j := NewJournal(&file)

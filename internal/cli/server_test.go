@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/zk"
@@ -74,15 +74,11 @@ func startApacheWith(t testing.TB, more func(address string) string) string {
 	if os.Getenv("ZOOID_COMPAT") != "1" {
 		t.Skip("needs Apache ZooKeeper: set ZOOID_COMPAT=1")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	port := freeport.Take(t, 1)[0]
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	folder := t.TempDir()
 	config := fmt.Sprintf("tickTime=500\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n",
-		folder, l.Addr().(*net.TCPAddr).Port)
+		folder, port)
 	config += more(address)
 	if err := os.Mkdir(filepath.Join(folder, "data"), 0o700); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 // differs lists the commands of testdata/zkcli.commands whose output is not
@@ -62,23 +63,10 @@ func TestAgainstZkCli(t *testing.T) {
 func TestReconfigAgainstZkCli(t *testing.T) {
 	t.Parallel()
 	address := startApacheWith(t, func(address string) string {
-		return "initLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nserver.1=" + freePort(t, address) + ":" + strings.TrimPrefix(freePort(t, address), "127.0.0.1:") + ":participant;" + address + "\n"
+		peer := freeport.Take(t, 2)
+		return fmt.Sprintf("initLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nreconfigEnabled=true\nserver.1=127.0.0.1:%d:%d:participant;%s\n", peer[0], peer[1], address)
 	})
 	compareCommands(t, address, "testdata/reconfig.commands")
-}
-
-// freePort returns an address that nobody listens at, beside another.
-func freePort(t *testing.T, but string) string {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		if l.Addr().String() != but {
-			return l.Addr().String()
-		}
-	}
 }
 
 // compareCommands runs a file's commands through both shells.

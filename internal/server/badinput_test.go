@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -80,7 +81,7 @@ func TestTwinIsKeptOut(t *testing.T) {
 	victim := (lead + 1) % 3
 	stop := make(chan struct{})
 	twin := opts[victim]
-	twin.DataDir, twin.Listen, twin.PeerListen, twin.Stop, twin.Log = t.TempDir(), []string{freeAddr(t)}, freeAddr(t), stop, twins.logger()
+	twin.DataDir, twin.Listen, twin.PeerListen, twin.Stop, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), stop, twins.logger()
 	ended := make(chan error, 1)
 	go func() {
 		s, err := Open(twin)
@@ -120,7 +121,7 @@ func TestTwinWithACopyStops(t *testing.T) {
 	servers[victim].Close()
 	var log logLines
 	twin := opts[victim]
-	twin.DataDir, twin.Listen, twin.PeerListen, twin.Log = t.TempDir(), []string{freeAddr(t)}, freeAddr(t), log.logger()
+	twin.DataDir, twin.Listen, twin.PeerListen, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), log.logger()
 	if err := os.CopyFS(twin.DataDir, os.DirFS(opts[victim].DataDir)); err != nil {
 		t.Fatal(err)
 	}

@@ -2,37 +2,26 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 )
-
-// freeAddr asks the kernel for an address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // threeServers starts an ensemble and returns its servers and their options.
 func threeServers(t *testing.T, common Options) (servers []*Server, opts []Options) {
 	t.Helper()
 	var members []Member
 	for id := range uint64(3) {
-		members = append(members, Member{ID: id + 1, Addrs: []string{freeAddr(t)}})
+		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})
 	}
 	servers, opts = make([]*Server, 3), make([]Options, 3)
 	var wg sync.WaitGroup
 	for i, m := range members {
 		opts[i] = common
-		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeAddr(t)}, members, m.Addrs[0]
+		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeport.Address(t)}, members, m.Addrs[0]
 		wg.Go(func() { // with empty directories they wait for each other
 			s, err := Open(opts[i])
 			if err != nil {

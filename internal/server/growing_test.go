@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -101,10 +102,10 @@ func TestEmptyServerTurnsClientsAway(t *testing.T) {
 	t.Parallel()
 	var members []Member
 	for id := range uint64(3) {
-		members = append(members, Member{ID: id + 1, Addrs: []string{freeAddr(t)}})
+		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})
 	}
 	opened := make(chan *Server, 2)
-	ports := []string{freeAddr(t), freeAddr(t)}
+	ports := []string{freeport.Address(t), freeport.Address(t)}
 	open := func(i int) {
 		s, err := Open(Options{ID: members[i].ID, DataDir: t.TempDir(), Listen: ports[i : i+1], Members: members, PeerListen: members[i].Addrs[0], FourLetterWords: []string{"*"}})
 		if err != nil {

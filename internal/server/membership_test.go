@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -63,7 +64,7 @@ func (c *colony) lines(ids ...uint64) string {
 	var lines []string
 	for _, id := range ids {
 		if c.addrs[id] == "" {
-			c.addrs[id], c.clients[id], c.dirs[id] = freeAddr(c.t), freeAddr(c.t), c.t.TempDir()
+			c.addrs[id], c.clients[id], c.dirs[id] = freeport.Address(c.t), freeport.Address(c.t), c.t.TempDir()
 		}
 		role := ""
 		if id > 100 {

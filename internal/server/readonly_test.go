@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -18,12 +19,12 @@ func readOnlyServers(t *testing.T, change ...func(*Options)) (servers []*Server,
 	t.Helper()
 	var members []Member
 	for id := range uint64(3) {
-		members = append(members, Member{ID: id + 1, Addrs: []string{freeAddr(t)}})
+		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})
 	}
 	servers, opts = make([]*Server, 3), make([]Options, 3)
 	var wg sync.WaitGroup
 	for i, m := range members {
-		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeAddr(t)}, Members: members, PeerListen: m.Addrs[0],
+		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, Members: members, PeerListen: m.Addrs[0],
 			ReadOnlyMode: true, Tick: 100 * time.Millisecond, Patience: time.Second,
 			SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute, FourLetterWords: []string{"isro"}}
 		for _, f := range change {

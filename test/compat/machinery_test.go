@@ -299,14 +299,3 @@ func TestReadinessNeedsASession(t *testing.T) {
 		})
 	}
 }
-
-func TestBlocksOfPortsAreApart(t *testing.T) {
-	t.Parallel()
-	firsts := freeBlocks(t, 4, 30)
-	slices.Sort(firsts)
-	for i := 1; i < len(firsts); i++ {
-		if firsts[i]-firsts[i-1] < 30 {
-			t.Errorf("blocks of 30 at %v overlap", firsts)
-		}
-	}
-}

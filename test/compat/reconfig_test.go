@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -185,7 +186,7 @@ func castOf(t *testing.T, servers []*Server) cast {
 		}
 		all[name] = role{s, i + 1, m[1], m[2]}
 	}
-	ports := freePorts(t, 6)
+	ports := freeport.Take(t, 6)
 	for i, name := range []string{"X", "Y"} {
 		own := ports[3*i:]
 		all[name] = role{nil, 21 + i, fmt.Sprintf("127.0.0.1:%d:%d", own[0], own[1]), fmt.Sprintf("127.0.0.1:%d", own[2])}

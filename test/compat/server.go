@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 const (
@@ -102,7 +104,7 @@ func startAll(servers []*Server) error {
 func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 	t.Helper()
 	const perServer = 3 // client, peer, election
-	ports := freePorts(t, n*perServer)
+	ports := freeport.Take(t, n*perServer)
 	members := make(map[string]string)
 	if n > 1 {
 		for i := range n {

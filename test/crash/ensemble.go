@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -81,7 +82,7 @@ func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
 	program := Build(t)
 	for attempt := 1; ; attempt++ {
-		e, err := layOut(t.TempDir(), program, o)
+		e, err := layOut(t, program, o)
 		if err == nil {
 			err = e.startAll()
 		}
@@ -152,12 +153,9 @@ func (e *Ensemble) keepLogs() string {
 
 const portsPerServer = 3 // client, peer, election
 
-func layOut(root, program string, o Options) (*Ensemble, error) {
+func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 	e := &Ensemble{Peers: map[[2]int]*Proxy{}}
-	ports, err := freePorts(o.Servers * portsPerServer)
-	if err != nil {
-		return e, err
-	}
+	root, ports := t.TempDir(), freeport.Take(t, o.Servers*portsPerServer)
 	cluster := rand.Uint64() | 1
 	for i := range o.Servers {
 		own := ports[i*portsPerServer:]

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -267,19 +266,4 @@ func (s *Server) crashed(excused string) string {
 		}
 	}
 	return ""
-}
-
-// freePorts returns n ports of the loopback that nobody listens on, chosen by
-// the kernel.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, errors.Join(errors.New("ask the kernel for a free port"), err)
-		}
-		defer l.Close() // only when all are chosen, so that all differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

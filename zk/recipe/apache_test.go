@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -55,14 +56,12 @@ func startApache() (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, release, err := freeport.Reserve(1)
 	if err != nil {
 		return "", nil, err
 	}
-	address = l.Addr().String()
-	l.Close() // the kernel doesn't hand the port out again so soon
-	port := address[strings.LastIndexByte(address, ':')+1:]
-	config := fmt.Sprintf("tickTime=200\nmaxSessionTimeout=60000\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, port)
+	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	config := fmt.Sprintf("tickTime=200\nmaxSessionTimeout=60000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n", dir, ports[0])
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err
@@ -80,6 +79,7 @@ func startApache() (address string, stop func(), err error) {
 	stop = func() {
 		cmd.Process.Kill()
 		cmd.Wait()
+		release()
 		log.Close()
 		os.RemoveAll(dir)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -73,7 +74,7 @@ func Start(t testing.TB, o Options) *Ensemble {
 	var members []server.Member
 	if o.Servers > 1 {
 		for i := range o.Servers {
-			members = append(members, server.Member{ID: uint64(i + 1), Addrs: []string{freeAddress(t)}})
+			members = append(members, server.Member{ID: uint64(i + 1), Addrs: []string{freeport.Address(t)}})
 		}
 	}
 	for i := range o.Servers {
@@ -105,18 +106,6 @@ func Start(t testing.TB, o Options) *Ensemble {
 	all.Wait()
 	e.await()
 	return e
-}
-
-// freeAddress asks the kernel for an address nobody listens on. A peer's address
-// must be known before it listens; the kernel doesn't hand it out again so soon.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("zktest: find a port: %v", err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // readyWait bounds how long servers may take to be of use.
