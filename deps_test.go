@@ -30,7 +30,7 @@ internal/storage:
 internal/quorum:  internal/storage
 internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl
 internal/check:   jute
-internal/bench:   jute
+internal/bench:   jute internal/freeport
 internal/cli:     jute zk internal/config internal/keystore internal/sasl
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/server internal/check
 zk:               jute internal/sasl

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -58,6 +59,7 @@ type server struct {
 	spec    serverSpec
 	root    string // holds a directory and the output of each member
 	ports   map[string]string
+	release func() // gives the ports back; nil before there are some
 	members []*member
 }
 
@@ -102,17 +104,16 @@ var portPlaceholder = regexp.MustCompile(`\{port\d*\}`)
 // choosePorts gives every {port}, {port2}... of the command a free port, and
 // every member those its configuration needs.
 func (s *server) choosePorts() error {
-	s.ports = map[string]string{}
-	for _, p := range append(portPlaceholder.FindAllString(s.spec.command, -1), s.memberPorts()...) {
-		if s.ports[p] != "" {
-			continue
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer l.Close() // all at once at the end, so that no two are the same
-		s.ports[p] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	names := append(portPlaceholder.FindAllString(s.spec.command, -1), s.memberPorts()...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	ports, release, err := freeport.Reserve(len(names))
+	if err != nil {
+		return err
+	}
+	s.ports, s.release = map[string]string{}, release
+	for i, name := range names {
+		s.ports[name] = strconv.Itoa(ports[i])
 	}
 	return nil
 }
@@ -168,6 +169,9 @@ func (s *server) end(sig syscall.Signal) {
 func (s *server) stop() {
 	s.end(syscall.SIGTERM)
 	os.RemoveAll(s.root)
+	if s.release != nil {
+		s.release()
+	}
 }
 
 // awaitRead waits until the server opens a session and answers a read of "/".

@@ -1,4 +1,5 @@
-// Package freeport reserves ports for servers that a test starts later.
+// Package freeport reserves ports for servers that a test or a benchmark starts
+// later.
 //
 // Who listens on port 0 and closes it again to hand the number on has nothing:
 // until the server listens, and whenever it restarts, each outgoing connection and
