@@ -79,8 +79,38 @@ func (t *trial) bulkSets(n int) source {
 	return t.bulkAny(n, kindWrite, func(path string) []byte { return setFrame(path, data) })
 }
 
-// loadRest is how long a server may put its memory in order before it is read.
-const loadRest = 3 * time.Second
+// A server that was loaded may have work left: a snapshot, its memory to put in
+// order. What is measured next should not be that.
+const (
+	loadRest    = 3 * time.Second // at least
+	loadRestMax = 2 * time.Minute // at most, for one that is never idle
+	idleShare   = .05             // of a processor: less is idle
+	idleLook    = 500 * time.Millisecond
+)
+
+// rest waits until the server is idle.
+func (t *trial) rest(ctx context.Context) error {
+	if err := pause(ctx, loadRest); err != nil {
+		return err
+	}
+	return awaitIdle(ctx, loadRestMax, func() time.Duration { return t.measured.cost().server })
+}
+
+// awaitIdle looks twice a second at the processor time that was used, until nearly
+// none has come to it, or for most.
+func awaitIdle(ctx context.Context, most time.Duration, used func() time.Duration) error {
+	for end, was := time.Now().Add(most), used(); time.Now().Before(end); {
+		if err := pause(ctx, idleLook); err != nil {
+			return err
+		}
+		now := used()
+		if now-was < time.Duration(idleShare*float64(idleLook)) {
+			return nil
+		}
+		was = now
+	}
+	return nil
+}
 
 func runLoad(ctx context.Context, t *trial) (result, error) {
 	if t.rate > 0 {
@@ -96,7 +126,7 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	if err != nil || len(t.measured) == 0 {
 		return r, err
 	}
-	if err := pause(ctx, loadRest); err != nil {
+	if err := t.rest(ctx); err != nil {
 		return r, err
 	}
 	r.ServerRSS = t.measured.rssMiB()

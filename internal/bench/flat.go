@@ -77,7 +77,7 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 			return r, err
 		}
 		have = n
-		if err := pause(ctx, loadRest); err != nil {
+		if err := t.rest(ctx); err != nil {
 			return r, err
 		}
 		rss = append(rss, t.measured.rssMiB())
@@ -96,6 +96,9 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 		if n >= 3 {
 			r.set("bytes_per_znode_growth", perZnode(n-2, n-1)/perZnode(n-3, n-2))
 		}
+	}
+	if err := t.rest(ctx); err != nil {
+		return r, err
 	}
 	half := *t
 	half.rate = perSec / 2

@@ -123,3 +123,23 @@ func TestSnapshotFilesGrow(t *testing.T) {
 		}
 	}
 }
+
+// TestAwaitIdle: a server that works for a while, and one that never ends.
+func TestAwaitIdle(t *testing.T) {
+	t.Parallel()
+	used, looks := time.Duration(0), 0
+	awaitIdle(t.Context(), time.Hour, func() time.Duration {
+		if looks++; looks < 3 {
+			used += time.Second
+		}
+		return used
+	})
+	if looks != 3 {
+		t.Errorf("%d looks at a server that had rested by the third", looks)
+	}
+	looks = 0
+	awaitIdle(t.Context(), idleLook, func() time.Duration { looks++; return time.Duration(looks) * time.Second })
+	if looks < 2 {
+		t.Errorf("%d looks at a server that never rests", looks)
+	}
+}

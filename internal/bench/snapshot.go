@@ -47,7 +47,7 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if err := t.prepare(ctx, t.keys, src(0)); err != nil {
 		return result{}, err
 	}
-	if err := pause(ctx, loadRest); err != nil {
+	if err := t.rest(ctx); err != nil {
 		return result{}, err
 	}
 	conns, err := t.dialAll(ctx, t.conns, loadBuffer)
