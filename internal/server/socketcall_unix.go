@@ -1,0 +1,20 @@
+//go:build unix && !linux
+
+package server
+
+import (
+	"errors"
+	"syscall"
+)
+
+func readNow(fd uintptr, b []byte) (int, syscall.Errno) { return call(syscall.Read(int(fd), b)) }
+
+func writeNow(fd uintptr, b []byte) (int, syscall.Errno) { return call(syscall.Write(int(fd), b)) }
+
+func call(n int, err error) (int, syscall.Errno) {
+	var errno syscall.Errno
+	if err != nil && !errors.As(err, &errno) {
+		errno = syscall.EIO
+	}
+	return n, errno
+}
