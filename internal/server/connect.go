@@ -36,10 +36,6 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 	r.register(c, req)
 	if req.SessionID != 0 {
 		r.meters.reconnected.Inc()
-		if old := r.sessions[req.SessionID]; old != nil && old != c {
-			// A client that comes back over a new connection has given up the old one.
-			old.closeAfter("its client reconnected")
-		}
 	}
 	if r.connectLocal(c, req, newID) {
 		return nil
@@ -56,6 +52,10 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 
 // register makes c one of this server's clients; mu is held alone.
 func (r *replica) register(c *client, req *jute.ConnectRequest) {
+	if old := r.sessions[req.SessionID]; old != nil {
+		// A client that comes back over a new connection has given up the old one.
+		old.closeAfter("its client reconnected")
+	}
 	c.hello = *req
 	c.hello.Passwd = append([]byte(nil), req.Passwd...)
 	c.timeout = r.limits.clampTimeout(req.Timeout)

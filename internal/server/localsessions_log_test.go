@@ -62,7 +62,7 @@ func (s *localStage) lead(leader uint64) {
 func (s *localStage) client(was *Client) *Client {
 	s.t.Helper()
 	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
-	req := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
+	req := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize), ReadOnly: s.r.readOnlyMode}
 	if was != nil {
 		req.SessionID, req.Passwd = was.session, s.r.secret()
 	}
@@ -269,6 +269,26 @@ func TestLeftConnectionDoesNotEnter(t *testing.T) {
 	s.r.Disconnected(c)
 	if again.session != c.session || s.r.enter(c) || !s.r.enter(again) {
 		t.Error("the wrong connection may enter, or the session was not resumed")
+	}
+}
+
+// TestLeftConnectionDoesNotClose: of two connections that had a session one after
+// the other, only the newer may close it, on a read-only server too.
+func TestLeftConnectionDoesNotClose(t *testing.T) {
+	t.Parallel()
+	for _, readOnly := range []bool{false, true} {
+		s := newLocalStage(t)
+		c := s.client(nil)
+		if readOnly {
+			s.r.Disconnected(c)
+			s.r.readOnlyMode, s.r.cutOff = true, true
+			c = s.client(c)
+		}
+		again := s.client(c)
+		s.r.Receive(c, (&rawClient{t: t}).request(nil, jute.OpCloseSession, nil))
+		if again.session != c.session || !c.closing || s.r.locals.sessions[c.session].left {
+			t.Errorf("read-only %t: the connection that was left goes on, or has closed the session", readOnly)
+		}
 	}
 }
 
