@@ -57,7 +57,7 @@ type client struct {
 	inTable     inTable // owned by the reader once established closes
 	established chan struct{}
 
-	reported  int64                     // lastHeard when it was last reported to the leader; owned by the quorum's loop
+	reported  int64                     // lastHeard when it was last reported to the leader; guarded by replica.mu
 	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader
@@ -245,13 +245,16 @@ func (c *client) quiet() {
 	}
 }
 
-// disconnected marks the socket gone and frees what waited for it.
-func (c *client) disconnected() {
+// disconnected marks the socket gone, frees what waited for it and returns how many
+// requests will never be answered.
+func (c *client) disconnected() (unanswered int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	unanswered = c.unanswered.len()
 	c.unanswered, c.out, c.spare = queue{}, nil, nil
 	c.room.Broadcast()
+	return unanswered
 }
 
 // appendReply appends a whole frame that is only a header.

@@ -197,8 +197,5 @@ func (r *replica) disconnected(c *client) {
 	r.watches.RemoveWatcher(c.id)
 	r.watchMu.Unlock()
 	r.mu.Unlock()
-	c.mu.Lock()
-	r.outstanding.Add(-int64(c.unanswered.len()))
-	c.mu.Unlock()
-	c.disconnected()
+	r.outstanding.Add(-int64(c.disconnected()))
 }
