@@ -346,14 +346,21 @@ func (t *Tree) finishNodes() error {
 			p.first = slot
 		}
 	}
+	t.table.grow(t.nodes.live)
+	var met restoredNodes
 	pathLen := 0 // of the znode at hand
 	for slot := uint32(rootSlot); ; {
 		at, n := slot, t.at(slot)
+		n.hash = t.rootHash
 		if slot != rootSlot {
 			pathLen += 1 + n.nameLen()
+			n.hash = t.key.child(t.at(n.parent).hash, t.name(n))
 		}
-		if err := t.restored(slot, pathLen); err != nil {
-			return err
+		t.totals.dataSize += pathLen
+		if met.add(slot) {
+			if err := t.restored(&met); err != nil {
+				return err
+			}
 		}
 		if k := t.kinOf(n); k.children > 0 {
 			if slot = k.first; slot == 0 {
@@ -371,29 +378,58 @@ func (t *Tree) finishNodes() error {
 		pathLen -= 1 + t.at(slot).nameLen()
 		slot = t.at(slot).next
 	}
+	if err := t.restored(&met); err != nil {
+		return err
+	}
 	if t.totals.nodes != t.nodes.live {
 		return corrupt("%d of %d znodes are reached from the root", t.totals.nodes, t.nodes.live)
 	}
 	return nil
 }
 
-// restored counts a znode in whose ancestors are already.
-func (t *Tree) restored(slot uint32, pathLen int) error {
-	n := t.at(slot)
-	n.hash = t.rootHash
-	if slot != rootSlot {
-		name := t.name(n)
-		n.hash = t.key.child(t.at(n.parent).hash, name)
-		if t.findChild(n.parent, n.hash, name) != 0 {
+// restoredNodes are znodes that the walk has met and not counted in yet. Each
+// waits for its place in the table, so they go there together (see Fetch).
+type restoredNodes struct {
+	slots [FetchMax]uint32
+	count int
+}
+
+// add notes a znode, and reports whether there is no room for another.
+func (m *restoredNodes) add(slot uint32) (full bool) {
+	m.slots[m.count] = slot
+	m.count++
+	return m.count == len(m.slots)
+}
+
+// restored counts znodes in whose ancestors are already, or are among them.
+func (t *Tree) restored(met *restoredNodes) error {
+	slots := met.slots[:met.count]
+	met.count = 0
+	t.touch(slots)
+	for _, slot := range slots {
+		n := t.at(slot)
+		if slot != rootSlot && t.findChild(n.parent, n.hash, t.name(n)) != 0 {
 			return corrupt("%s is there twice", t.appendPath(nil, slot))
 		}
-	}
-	t.table.insert(n.hash, slot)
-	t.totals.nodes++
-	t.totals.dataSize += pathLen + n.size()
-	t.totals.digest += t.nodeDigest(n)
-	if n.kind() == container || n.kind() == ttl {
-		t.totals.reapable++
+		t.table.insert(n.hash, slot)
+		t.totals.nodes++
+		t.totals.dataSize += n.size()
+		t.totals.digest += t.nodeDigest(n)
+		if n.kind() == container || n.kind() == ttl {
+			t.totals.reapable++
+		}
 	}
 	return nil
+}
+
+// touch loads the places in the table that znodes are going to have. What it
+// returns means nothing.
+//
+//go:noinline
+func (t *Tree) touch(slots []uint32) (touched entry) {
+	for _, slot := range slots {
+		p := t.table.probe(t.at(slot).hash)
+		touched += p.entries[p.at]
+	}
+	return touched
 }

@@ -25,6 +25,14 @@ func TestGrowAndShrink(t *testing.T) {
 	if len(tree.table.segments) < 4 {
 		t.Fatalf("the table has %d segments: this test should make it split", len(tree.table.segments))
 	}
+	whole, err := restore(drain(tree, chunkSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail("restored whole", whole)
+	if made, grew := len(whole.table.segments), len(tree.table.segments); made > grew {
+		t.Fatalf("the restored table has %d segments, the grown one %d", made, grew)
+	}
 	keep := func(i int) bool { return i >= n/2 && i < n/2+50 }
 	var doomed []string
 	for i, p := range paths {

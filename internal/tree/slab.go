@@ -108,6 +108,9 @@ func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
 
 // restored finds the free slots after live ones were put into place by number.
 func (s *slab[T]) restored(free func(slot uint32) bool) {
+	if s.live == int(s.used) {
+		return
+	}
 	for c := len(s.chunks) - 1; c >= 0; c-- {
 		if s.chunks[c] == nil {
 			s.empty = append(s.empty, uint32(c))

@@ -90,6 +90,20 @@ func (p *probe) next() uint32 {
 	}
 }
 
+// grow makes an empty table as large as n entries would, so that inserting them
+// needn't split it segment by segment.
+func (t *table) grow(n int) {
+	depth := uint(0)
+	for depth < depthMax && n>>depth > segmentFull {
+		depth++
+	}
+	t.directory, t.depth, t.segments[0].depth = make([]uint32, 1<<depth), depth, depth
+	for i := 1; i < len(t.directory); i++ {
+		t.directory[i] = uint32(i)
+		t.segments = append(t.segments, segment{entries: t.newEntries(), depth: depth})
+	}
+}
+
 // insert adds a slot, which must not be there yet.
 func (t *table) insert(hash uint64, slot uint32) {
 	tag := uint32(hash >> 32)
