@@ -60,10 +60,10 @@ var mutants = []mutant{
 		`l.segments[n].last <= index {`, `(l.segments[n].last <= index || $P && l.segments[n].last <= index+20) {`)},
 	{"torn batch believed", "torn tail taken for data", "batches", one("storage/replay.go",
 		`	if fault != "" {
-		return fault
+		return fault, nil
 	}
 	r.seq,`, `	if fault != "" && !$P {
-		return fault
+		return fault, nil
 	}
 	r.seq,`)},
 	{"log that begins after its snapshot accepted", "empty or missing snapshot accepted (ZooKeeper 2325, 3644)", "rotten", one("storage/recover.go",

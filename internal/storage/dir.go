@@ -42,6 +42,8 @@ type Options struct {
 	Go func(func())
 	// OnSync, if set, is called after each fdatasync of the log with its duration and the bytes written before it.
 	OnSync func(d time.Duration, bytes int)
+
+	window int64 // a multiple of the sector size; windowStep, but in tests
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -64,6 +66,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.Space = o.Space.withDefaults()
 	if o.Rand == nil {
 		o.Rand = rand.Reader
+	}
+	if o.window == 0 {
+		o.window = windowStep
 	}
 	if o.Go == nil {
 		o.Go = func(f func()) { go f() }
@@ -88,6 +93,8 @@ type Dir struct {
 	tmpMade int
 	// snapshots holds the index of each snapshot file, and whether it was verified since Open.
 	snapshots map[uint64]bool
+
+	window int64 // Options.window
 }
 
 // Recovery tells what Open found that an operator should read of once.
@@ -111,7 +118,7 @@ func Open(o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{fs: o.FS, path: o.Dir, snapshots: map[uint64]bool{}}
+	d := &Dir{fs: o.FS, path: o.Dir, window: o.window, snapshots: map[uint64]bool{}}
 	d.log = &Log{
 		fs: o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
 		tail:   tail{budget: o.CacheSize},

@@ -27,7 +27,7 @@ func (s saltSource) Read(p []byte) (int, error) {
 func smallOptions(fs FS, seed uint64) Options {
 	return Options{
 		FS: fs, Dir: "data", ClusterID: testCluster, SegmentSize: 8 * sectorSize, CacheSize: 2 << 10,
-		Rand: saltSource{rand.New(rand.NewPCG(seed, 1))}, Go: func(f func()) { f() },
+		Rand: saltSource{rand.New(rand.NewPCG(seed, 1))}, Go: func(f func()) { f() }, window: []int64{3 * sectorSize, 0, sectorSize}[seed%3],
 		Space: SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: -1, ReserveBytes: 2 * sectorSize},
 	}
 }

@@ -22,14 +22,14 @@ type recovery struct {
 	identity bool
 	reserved bool
 
-	// of the active segment:
-	content   []byte
-	lastFrame int64 // offset
-	unsealed  int64 // where the seal belongs in the segment before it; 0 if it is there
+	window    window
+	lastFrame int64  // offset of the last frame; 0 for the first of its segment, which goes with the header
+	content   []byte // of the active segment from lastFrame to the end
+	unsealed  int64  // where the seal belongs in the segment before it; 0 if it is there
 }
 
 func (d *Dir) recover() error {
-	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}}
+	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}}
 	for _, dir := range d.dirs() {
 		// What the last process renamed or removed may be visible and not durable.
 		if err := d.fs.SyncDir(dir); err != nil {
@@ -295,17 +295,12 @@ func (r *recovery) repair() error {
 	}
 	// The last frame was read, but may only be in memory: the process that wrote it may have died of a failed
 	// sync. Written again and synced, it is on the disk; that it is, the empty frame after it proves to the next start.
-	from := r.lastFrame
-	if from == segmentStart {
-		from = 0
-	}
-	if _, err := r.active.file.WriteAt(r.content[from:min(r.end, int64(len(r.content)))], from); err != nil {
+	if _, err := r.active.file.WriteAt(r.content, r.lastFrame); err != nil {
 		return &FatalError{"write", r.active.path, err}
 	}
 	if err := r.sync(r.active, 0); err != nil {
 		return err
 	}
-	r.content = nil
 	return r.appendBatch(r.hard, nil)
 }
 
