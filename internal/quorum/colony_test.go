@@ -363,11 +363,11 @@ func (b *body) Snapshot() Image {
 
 func (b *body) Restore(_ storage.Meta, snap *storage.Snapshot) error {
 	b.applied = nil
-	return snap.Load(1, func(_ int, chunk []byte) error {
+	return snap.Load(func(chunk []byte) ([]byte, error) {
 		for ; len(chunk) > 0; chunk = chunk[8:] {
 			b.applied = append(b.applied, binary.BigEndian.Uint64(chunk))
 		}
-		return nil
+		return nil, nil
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"sync"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -72,86 +70,52 @@ func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*
 	return t, nil
 }
 
-// restore feeds a snapshot's chunks, decompressed ahead on all processors, to
-// the tree in order.
+// restore feeds a snapshot's chunks to the tree; while it takes one, the next ones
+// are verified and decompressed.
 func restore(snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
-	workers := runtime.GOMAXPROCS(0)
-	o := &inOrder{chunks: map[int][]byte{}, ahead: chunksAhead * workers, count: snap.Chunks()}
-	o.changed.L = &o.mu
-	loaded := make(chan struct{})
+	chunks, used, done := make(chan []byte, chunksAhead), make(chan []byte, chunksAhead), make(chan struct{})
+	failed := io.EOF
 	go func() {
-		defer close(loaded)
-		o.end(snap.Load(workers, o.put))
+		defer close(chunks)
+		err := snap.Load(func(chunk []byte) (memory []byte, err error) {
+			select {
+			case chunks <- chunk:
+			case <-done:
+				return nil, errUnwanted
+			}
+			select {
+			case memory = <-used:
+			default:
+			}
+			return memory, nil
+		})
+		if err != nil {
+			failed = err
+		}
 	}()
-	t, err := tree.Restore(opt, o.take)
-	o.end(errRestored)
-	<-loaded
+	var chunk []byte
+	t, err := tree.Restore(opt, func() ([]byte, error) {
+		select {
+		case used <- chunk:
+		default:
+		}
+		var ok bool
+		if chunk, ok = <-chunks; !ok {
+			return nil, failed
+		}
+		return chunk, nil
+	})
+	close(done)
+	for range chunks { // until the goroutine has ended
+	}
 	return t, err
 }
 
-// chunksAhead is how many chunks per processor may be decompressed before the
-// tree takes them.
-const chunksAhead = 4
+// chunksAhead is how many chunks may be decompressed before the tree takes them.
+const chunksAhead = 8
 
-// errRestored ends the loading when the tree wants no more.
-var errRestored = errors.New("the tree has taken what it wants")
-
-// inOrder brings chunks that several goroutines finish in any order back into
-// theirs, and lets none run far ahead.
-type inOrder struct {
-	ahead, count int
-
-	mu      sync.Mutex
-	changed sync.Cond
-	chunks  map[int][]byte
-	next    int // number of the chunk to be taken next
-	err     error
-}
-
-// put hands over chunk n; it blocks while n is too far ahead.
-func (o *inOrder) put(n int, chunk []byte) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for n >= o.next+o.ahead && o.err == nil {
-		o.changed.Wait()
-	}
-	if o.err != nil {
-		return o.err
-	}
-	o.chunks[n] = append([]byte(nil), chunk...)
-	o.changed.Broadcast()
-	return nil
-}
-
-// take returns the next chunk, or io.EOF after the last.
-func (o *inOrder) take() ([]byte, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.next == o.count {
-		return nil, io.EOF
-	}
-	for o.chunks[o.next] == nil && o.err == nil {
-		o.changed.Wait()
-	}
-	chunk := o.chunks[o.next]
-	if chunk == nil {
-		return nil, o.err
-	}
-	delete(o.chunks, o.next)
-	o.next++
-	o.changed.Broadcast()
-	return chunk, nil
-}
-
-// end makes err, if it is the first, what put and take return.
-func (o *inOrder) end(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = err
-	}
-	o.changed.Broadcast()
-}
+// errUnwanted ends the loading of a tree that nobody wants.
+var errUnwanted = errors.New("the tree is not wanted any more")
 
 // reportRecovery tells the operator what the last crash left.
 func (s *Server) reportRecovery(r storage.Recovery) {

@@ -166,7 +166,7 @@ func (m model) snapshotDiffers(d *Dir) string {
 	}
 	defer s.Close()
 	var got []byte
-	if err := s.Load(1, func(_ int, chunk []byte) error { got = append(got, chunk...); return nil }); err != nil {
+	if err := s.Load(func(chunk []byte) ([]byte, error) { got = append(got, chunk...); return chunk, nil }); err != nil {
 		return err.Error()
 	}
 	if !bytes.Equal(got, m.snaps[m.snap.index]) {

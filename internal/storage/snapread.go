@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -66,44 +64,20 @@ func (s *Snapshot) ReadAt(p []byte, off int64) (int, error) { return s.file.Read
 // Close closes the file.
 func (s *Snapshot) Close() error { return s.file.Close() }
 
-// Load verifies and decompresses all chunks on the given number of goroutines and hands each to take, with
-// its number. take runs on all those goroutines at once, in no particular order, and may keep
-// the chunk only until it returns. With one worker it all happens on the caller's
-// goroutine, in order. The first error ends it.
-func (s *Snapshot) Load(workers int, take func(number int, chunk []byte) error) error {
-	var next atomic.Int64
-	work := func() error {
-		var stored, raw []byte
-		for {
-			n := int(next.Add(1) - 1)
-			if n >= len(s.chunks) {
-				return nil
-			}
-			var err error
-			if stored, raw, err = s.chunk(n, stored, raw); err != nil {
-				return err
-			}
-			if err := take(n, raw); err != nil {
-				return err
-			}
+// Load verifies and decompresses all chunks and hands each to take, in order. take returns memory for the next one: the
+// chunk's own if it is done with it, or nil. The first error ends it.
+func (s *Snapshot) Load(take func(chunk []byte) (memory []byte, err error)) error {
+	var stored, raw []byte
+	for n := range s.chunks {
+		var err error
+		if stored, raw, err = s.chunk(n, stored, raw); err != nil {
+			return err
+		}
+		if raw, err = take(raw); err != nil {
+			return err
 		}
 	}
-	if workers <= 1 {
-		return work()
-	}
-	var wg sync.WaitGroup
-	var once sync.Once
-	var err error
-	for range workers {
-		wg.Go(func() {
-			if e := work(); e != nil {
-				next.Store(int64(len(s.chunks)))
-				once.Do(func() { err = e })
-			}
-		})
-	}
-	wg.Wait()
-	return err
+	return nil
 }
 
 // chunk reads chunk n into the two buffers, which it returns, perhaps grown.

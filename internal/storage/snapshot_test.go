@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -58,36 +57,35 @@ func TestSnapshotLoads(t *testing.T) {
 		chunks = append(chunks, c)
 	}
 	takeSnapshot(t, d, 4, chunks...)
-	for _, workers := range []int{1, 4} {
-		s, err := d.OpenSnapshot(4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Index != 4 || s.Term != 1 || s.Zxid != 5 || s.Digest != 6 || s.FeatureLevel != 7 || s.BodyFormat != 8 || s.ClusterID != testCluster ||
-			!slices.Equal(s.ConfState.GetVoters(), []uint64{1, 2}) || s.Chunks() != len(chunks) {
-			t.Errorf("meta %+v, %d chunks", s.Meta, s.Chunks())
-		}
-		var mu sync.Mutex
-		got := make([][]byte, s.Chunks())
-		err = s.Load(workers, func(n int, chunk []byte) error {
-			mu.Lock()
-			defer mu.Unlock()
-			got[n] = bytes.Clone(chunk)
-			return nil
+	s, err := d.OpenSnapshot(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Index != 4 || s.Term != 1 || s.Zxid != 5 || s.Digest != 6 || s.FeatureLevel != 7 || s.BodyFormat != 8 || s.ClusterID != testCluster ||
+		!slices.Equal(s.ConfState.GetVoters(), []uint64{1, 2}) || s.Chunks() != len(chunks) {
+		t.Errorf("meta %+v, %d chunks", s.Meta, s.Chunks())
+	}
+	for _, again := range []bool{false, true} {
+		var got [][]byte
+		err := s.Load(func(chunk []byte) ([]byte, error) {
+			if again {
+				got = append(got, bytes.Clone(chunk))
+				return chunk, nil
+			}
+			got = append(got, chunk)
+			return nil, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range chunks {
-			if !bytes.Equal(got[i], chunks[i]) {
-				t.Errorf("%d workers: chunk %d differs", workers, i)
-			}
+		if !slices.EqualFunc(got, chunks, bytes.Equal) {
+			t.Errorf("memory used again %v: the chunks differ", again)
 		}
-		stop := errors.New("stop")
-		if err := s.Load(workers, func(int, []byte) error { return stop }); err != stop {
-			t.Errorf("%d workers: error of the taker became %v", workers, err)
-		}
-		s.Close()
+	}
+	stop := errors.New("stop")
+	if err := s.Load(func([]byte) ([]byte, error) { return nil, stop }); err != stop {
+		t.Errorf("error of the taker became %v", err)
 	}
 }
 
