@@ -23,7 +23,7 @@ func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
 	if id == standaloneID {
 		return nil
 	}
-	o.Kick, o.meters = func() {}, nil // it is only passing
+	o.Kick, o.meters, o.early = func() {}, nil, nil // it is only passing
 	r, applied, err := NewReplica(o)
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ type ReplicaOptions struct {
 	// is called while the replica is held: it may not call it back.
 	Observe func(*tree.Result)
 
-	meters *meters // nil for its own
+	meters *meters    // nil for its own
+	early  *earlyTree // nil if none was begun
 }
 
 // NewReplica returns the Replica of the newest snapshot in o.Dir, and the index
@@ -48,8 +49,11 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 	if m == nil {
 		m = newMeters(&metrics.Registry{})
 	}
-	treeOptions := tree.Options{Key: treeKey(o.Cluster), Reconfigure: opt.Membership.Change}
-	t, meta, err := loadTree(o.Dir, treeOptions)
+	if o.early != nil {
+		began = o.early.began
+	}
+	treeOptions := treeOptionsOf(&opt, o.Cluster)
+	t, meta, err := loadTree(o.Dir, treeOptions, o.early)
 	if err != nil {
 		return nil, 0, err
 	}

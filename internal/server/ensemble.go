@@ -126,7 +126,7 @@ func (r *replica) HeardBy(sessions []int64) {
 // clients that watch for them, so their connections are closed: they reconnect,
 // with their watches, to a server that is not behind.
 func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
-	t, err := restoreTree(meta, snap, r.treeOptions)
+	t, err := restoreTree(meta, snap, r.treeOptions, nil)
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,16 @@ func (o *offHeap) unmap() {
 // onOffHeap returns options whose trees get their memory from alloc, and a
 // function that ties that memory to the tree made with them: it is given back
 // once nothing refers to the tree any more, which whoever reads from it beyond
-// its last mention ensures by runtime.KeepAlive.
+// its last mention ensures by runtime.KeepAlive. With nil, for a tree that came to
+// nothing, it is given back at once.
 func onOffHeap(opt tree.Options) (tree.Options, func(*tree.Tree)) {
 	o := &offHeap{}
 	opt.Alloc = o.alloc
 	return opt, func(t *tree.Tree) {
+		if t == nil {
+			o.unmap()
+			return
+		}
 		runtime.AddCleanup(t, (*offHeap).unmap, o)
 	}
 }

@@ -34,9 +34,59 @@ func treeKey(cluster uint64) [16]byte {
 	return [16]byte(sum[:16])
 }
 
+// treeOptionsOf returns the options of every tree of this server.
+func treeOptionsOf(opt *Options, cluster uint64) tree.Options {
+	return tree.Options{Key: treeKey(cluster), Reconfigure: opt.Membership.Change}
+}
+
+// An earlyTree is made of the newest snapshot while storage still verifies it and
+// the log: that takes about as long. Nobody sees it before storage has agreed.
+type earlyTree struct {
+	began int64         // now (ns)
+	stop  chan struct{} // closed once it isn't wanted any more
+	made  chan struct{} // closed once it is made, or given up
+	meta  storage.Meta
+	tree  *tree.Tree // nil if there was no way to make it: storage will tell
+}
+
+// loadEarly begins to make a tree of the newest snapshot in a data directory.
+func loadEarly(dataDir string, opt tree.Options, now int64) *earlyTree {
+	e := &earlyTree{began: now, stop: make(chan struct{}), made: make(chan struct{})}
+	go func() {
+		defer close(e.made)
+		snap, err := storage.PeekSnapshot(storage.OS{}, dataDir)
+		if err != nil {
+			return
+		}
+		defer snap.Close()
+		if e.meta = snap.Meta; e.meta.BodyFormat == bodyFormat {
+			e.tree, _ = restoreTree(e.meta, snap, opt, e.stop)
+		}
+	}()
+	return e
+}
+
+// take returns the tree if it is that of the snapshot that storage has found to
+// be the newest, else nil.
+func (e *earlyTree) take(newest storage.Meta) *tree.Tree {
+	<-e.made
+	t, m := e.tree, &e.meta
+	e.tree = nil
+	if m.Index != newest.Index || m.Term != newest.Term || m.ClusterID != newest.ClusterID || m.Digest != newest.Digest {
+		return nil
+	}
+	return t
+}
+
+// giveUp ends the making.
+func (e *earlyTree) giveUp() {
+	close(e.stop)
+	<-e.made
+}
+
 // loadTree returns the tree of the newest snapshot, or a new one, and where in
-// the log it stands.
-func loadTree(dir *storage.Dir, opt tree.Options) (*tree.Tree, storage.Meta, error) {
+// the log it stands. early may be nil.
+func loadTree(dir *storage.Dir, opt tree.Options, early *earlyTree) (*tree.Tree, storage.Meta, error) {
 	meta, ok := dir.NewestSnapshot()
 	if !ok {
 		opt, own := onOffHeap(opt)
@@ -47,23 +97,29 @@ func loadTree(dir *storage.Dir, opt tree.Options) (*tree.Tree, storage.Meta, err
 	if meta.BodyFormat != bodyFormat {
 		return nil, meta, fmt.Errorf("load the snapshot at index %d: its body has format %d, this version reads %d: upgrade this server", meta.Index, meta.BodyFormat, bodyFormat)
 	}
+	if early != nil {
+		if t := early.take(meta); t != nil {
+			return t, meta, nil
+		}
+	}
 	snap, err := dir.OpenSnapshot(meta.Index)
 	if err != nil {
 		return nil, meta, err
 	}
 	defer snap.Close()
-	t, err := restoreTree(meta, snap, opt)
+	t, err := restoreTree(meta, snap, opt, nil)
 	return t, meta, err
 }
 
-// restoreTree returns the tree in a snapshot.
-func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
+// restoreTree returns the tree in a snapshot; closing stop, which may be nil, makes
+// it fail early.
+func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree.Tree, error) {
 	opt, own := onOffHeap(opt)
-	t, err := restore(snap, opt)
+	t, err := restore(snap, opt, stop)
+	own(t)
 	if err != nil {
 		return nil, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, err)
 	}
-	own(t)
 	if t.Digest() != meta.Digest || t.LastIndex() != meta.Index {
 		return nil, fmt.Errorf("load the snapshot at index %d: the state in it (index %d, digest %x) is not the one it was taken of (digest %x): restore this directory from a copy", meta.Index, t.LastIndex(), t.Digest(), meta.Digest)
 	}
@@ -72,7 +128,7 @@ func restoreTree(meta storage.Meta, snap *storage.Snapshot, opt tree.Options) (*
 
 // restore feeds a snapshot's chunks to the tree; while it takes one, the next ones
 // are verified and decompressed.
-func restore(snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
+func restore(snap *storage.Snapshot, opt tree.Options, stop <-chan struct{}) (*tree.Tree, error) {
 	chunks, used, done := make(chan []byte, chunksAhead), make(chan []byte, chunksAhead), make(chan struct{})
 	failed := io.EOF
 	go func() {
@@ -80,6 +136,8 @@ func restore(snap *storage.Snapshot, opt tree.Options) (*tree.Tree, error) {
 		err := snap.Load(func(chunk []byte) (memory []byte, err error) {
 			select {
 			case chunks <- chunk:
+			case <-stop:
+				return nil, errUnwanted
 			case <-done:
 				return nil, errUnwanted
 			}

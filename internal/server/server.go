@@ -113,6 +113,8 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 		return err
 	}
 	cluster := begin.Cluster
+	early := loadEarly(opt.DataDir, treeOptionsOf(&opt, cluster), s.now())
+	defer early.giveUp()
 	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: spaceLimits(opt), OnSync: s.synced})
 	if err != nil {
 		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
@@ -120,7 +122,7 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
 	options := ReplicaOptions{
-		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters,
+		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters, early: early,
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
 		Vet: s.vetReconfig,
 	}
