@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -79,6 +80,11 @@ type Records struct {
 	total int
 	err   error
 	cache *identityCache
+
+	// Of the record before, since most have the same: the identities' bytes, and
+	// what they are, nil if nobody asked.
+	identities []byte
+	decoded    []jute.ID
 }
 
 // NewRecords begins to read a batch, which it aliases.
@@ -117,10 +123,14 @@ func (r *Records) Err() error { return r.err }
 // an error.
 func (r *Records) Next(q *Request) bool {
 	raw, ok := r.next(q)
-	if ok {
-		q.Identities = r.cache.decode(raw)
+	if !ok {
+		return false
 	}
-	return ok
+	if r.decoded == nil {
+		r.decoded = r.cache.decode(raw)
+	}
+	q.Identities = r.decoded
+	return true
 }
 
 // next is Next with the identities left as they are.
@@ -141,13 +151,16 @@ func (r *Records) next(q *Request) (identities []byte, ok bool) {
 	q.Seq = int64(binary.BigEndian.Uint64(b[20:]))
 	q.Xid = int32(binary.BigEndian.Uint32(b[28:]))
 	b = b[recordFixedSize:]
-	size, err := identitiesSize(b)
-	if err != nil {
-		r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest), r.total, err)
-		return nil, false
+	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // a vector tells its own end
+		size, err := identitiesSize(b)
+		if err != nil {
+			r.err = fmt.Errorf("decode batch: identities of the record that ends at offset %d of %d: %w", r.total-len(r.rest), r.total, err)
+			return nil, false
+		}
+		r.identities, r.decoded = b[:size], nil
 	}
-	q.Body = b[size:]
-	return b[:size], true
+	q.Body = b[len(r.identities):]
+	return r.identities, true
 }
 
 // identitiesSize returns the encoded size of the vector of ID that b begins with.
