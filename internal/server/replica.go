@@ -242,6 +242,9 @@ func (r *replica) drain(c *client, now int64) {
 // fire queues a notification for everybody who waits for the event and may read
 // the znode; mu is held alone.
 func (r *replica) fire(ev *tree.Event, zxid int64) {
+	if len(r.clients) == 0 {
+		return // at the start, while the log is replayed
+	}
 	r.watchMu.Lock()
 	r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
 	r.watchMu.Unlock()
