@@ -23,15 +23,8 @@ func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
 	if id == standaloneID {
 		return nil
 	}
-	o.Kick, o.meters, o.early = func() {}, nil, nil // it is only passing
-	r, applied, err := NewReplica(o)
-	if err != nil {
-		return err
-	}
-	if text, _ := r.tree.Members(); text != "" {
-		return nil
-	}
-	entries, term, ok, err := quorum.SoleLog(dir, standaloneID, applied)
+	newest, _ := dir.NewestSnapshot()
+	entries, term, ok, err := quorum.SoleLog(dir, standaloneID, newest.Index)
 	if err != nil || !ok {
 		return err
 	}
@@ -39,6 +32,14 @@ func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
 		if namesMembers(e.Data) {
 			return nil
 		}
+	}
+	o.Kick, o.meters, o.early = func() {}, nil, nil // it is only passing
+	r, applied, err := NewReplica(o)
+	if err != nil {
+		return err
+	}
+	if text, _ := r.tree.Members(); text != "" {
+		return nil
 	}
 	entries = append(entries, quorum.Entry{Term: term + 1, Index: applied + uint64(len(entries)) + 1})
 	if err := r.Apply(entries); err != nil {
