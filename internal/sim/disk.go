@@ -31,8 +31,9 @@ type disk struct {
 	errored   bool // one did, and the process has to stop
 	full      bool // ENOSPC, or was lately
 	slow      int64
-	rotten    bool // was damaged
-	lied      bool // told of syncs that it didn't do
+	slowUntil int64 // when the last sync that was slow is over
+	rotten    bool  // was damaged
+	lied      bool  // told of syncs that it didn't do
 	survivor  *storage.MemFS
 }
 
@@ -79,6 +80,9 @@ func (d *disk) call(c storage.Call) error {
 		d.life.elapsed += d.w.plan.Sync + d.slow
 		if chance(d.w.diskDice, 1) {
 			d.life.elapsed += between(d.w.diskDice, 0, 20*d.w.plan.Sync)
+		}
+		if d.slow > 0 {
+			d.slowUntil = d.w.now + d.life.elapsed
 		}
 	}
 	if d.errorIn > 0 && c.Op != "remove" || d.errorIn < 0 && d.receiving {

@@ -262,9 +262,9 @@ func (g *ledger) expired(w *World, session int64, term uint64) {
 		leader := w.servers[g.leaders[term]-1]
 		listened := w.now - c.alive - leader.stoodStill(c.alive)
 		// With others it may have been one of them that listened. A packet that comes between
-		// the decision and its being logged is answered; of a pause the server sees only
-		// what goes beyond its tick.
-		if len(w.servers) == 1 && leader.disk.slow == 0 && listened+w.plan.Tick+loggingTime < timeout {
+		// the decision and its being logged is answered, and a slow disk makes that long; of
+		// a pause the server sees only what goes beyond its tick.
+		if len(w.servers) == 1 && w.now > leader.disk.slowUntil+loggingTime && listened+w.plan.Tick+loggingTime < timeout {
 			w.fail("session %#x with a timeout of %d ms was ended by a leader that had listened for %d ms since its client's last packet", session, c.timeout/millisecond, listened/millisecond)
 		}
 		if silent := w.now - c.alive; silent < timeout && c.greeted && c.alive > w.lastFault {
