@@ -135,8 +135,8 @@ func (p *Peer) run() {
 	defer close(p.work)
 	go p.workBeside()
 	defer p.streams.drop()
-	defer p.transport.close()
 	defer p.writer.close()
+	defer p.transport.close() // first: from here on nobody waits for the loop to take an event
 	if err := p.turns(); err != nil {
 		go p.o.Fatal(err)
 		<-p.stop
