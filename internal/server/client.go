@@ -207,6 +207,13 @@ func (c *client) closeAfter(why string) {
 	}
 }
 
+// ending returns why the connection is to be closed, "" if it isn't.
+func (c *client) ending() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
 func (c *client) closeLocked(why string) {
 	if !c.closing {
 		c.closing, c.why = true, why

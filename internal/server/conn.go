@@ -172,22 +172,34 @@ func (s *Server) sessionBy(c *client) time.Time {
 	return c.since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.timeout)*time.Millisecond))
 }
 
-// awaitSession waits until c is established.
+// awaitSession waits until c is established, or closing without: then the loss of
+// its socket doesn't show, as nobody reads it meanwhile.
 func (s *Server) awaitSession(c *client) error {
 	if c.Established() {
 		return nil
 	}
-	patience := time.NewTimer(time.Until(s.sessionBy(c)))
-	defer patience.Stop()
-	select {
-	case <-c.established:
-		return nil
-	case <-patience.C:
-		return errNoSession
-	case <-s.closing:
-		return errStopping
+	look := time.NewTicker(sessionLook)
+	defer look.Stop()
+	for by := s.sessionBy(c); ; {
+		select {
+		case <-c.established:
+			return nil
+		case <-s.closing:
+			return errStopping
+		case now := <-look.C:
+			if !now.Before(by) {
+				return errNoSession
+			}
+			if why := c.ending(); why != "" {
+				return refusal(why)
+			}
+		}
 	}
 }
+
+// sessionLook is the pause between two looks at whether a connection that has yet
+// to get its session is closing.
+const sessionLook = 100 * time.Millisecond
 
 // putOff moves the deadline that nc has since it was accepted and that is over
 // now: most connections are established then and need none.

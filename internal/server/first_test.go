@@ -74,3 +74,26 @@ func TestIdleSession(t *testing.T) {
 		t.Errorf("create: %v", h.Err)
 	}
 }
+
+// TestClosingBeforeItsSession closes a connection that has sent requests behind its
+// connect request and has no session yet: its goroutine doesn't wait for that for
+// the whole timeout, in which it would count as one of its host's connections.
+func TestClosingBeforeItsSession(t *testing.T) {
+	t.Parallel()
+	s := &Server{closing: make(chan struct{}), opt: Options{SessionlessTimeout: time.Hour}}
+	c := newClient(1, "test", jute.ID{}, func() {})
+	c.since = time.Now()
+	const why = "its session may have been attached or not"
+	c.closeAfter(why)
+	ended := make(chan error, 1)
+	go func() { ended <- s.awaitSession(c) }()
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != why {
+			t.Errorf("it ends with %v, want %s", err, why)
+		}
+	case <-time.After(20 * time.Second):
+		close(s.closing)
+		t.Error("it goes on waiting for a session")
+	}
+}
