@@ -5,46 +5,17 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// readOnlyServers starts an ensemble of three whose servers serve read-only soon
-// after they have lost their leader.
-func readOnlyServers(t *testing.T, change ...func(*Options)) (servers []*Server, opts []Options) {
-	t.Helper()
-	var members []Member
-	for id := range uint64(3) {
-		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})
-	}
-	servers, opts = make([]*Server, 3), make([]Options, 3)
-	var wg sync.WaitGroup
-	for i, m := range members {
-		opts[i] = Options{ID: m.ID, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, Members: members, PeerListen: m.Addrs[0],
-			ReadOnlyMode: true, Tick: 100 * time.Millisecond, Patience: time.Second,
-			SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute, FourLetterWords: []string{"isro"}}
-		for _, f := range change {
-			f(&opts[i])
-		}
-		wg.Go(func() {
-			s, err := Open(opts[i])
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			servers[i] = s
-			t.Cleanup(func() { servers[i].Close() })
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
-	return servers, opts
+// readOnlyOptions are those of servers that serve read-only soon after they have
+// lost their leader.
+func readOnlyOptions() Options {
+	return Options{ReadOnlyMode: true, Tick: 100 * time.Millisecond, Patience: time.Second,
+		SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute, FourLetterWords: []string{"isro"}}
 }
 
 // hello sends a connect request and returns the answer, or nil if the server
@@ -111,7 +82,7 @@ func (c *rawClient) ends() bool {
 // that then loses the two others. It returns the server's place.
 func orphan(t *testing.T) (servers []*Server, opts []Options, at int, writer *rawClient) {
 	t.Helper()
-	servers, opts = readOnlyServers(t)
+	servers, opts = threeServers(t, readOnlyOptions())
 	at = leader(t, servers)
 	writer = connect(t, opts[at].Listen[0], 0, nil)
 	if h, _ := writer.call(jute.OpCreate, creating("/a", []byte("data"), 0)); h.Err != jute.OK {
@@ -244,7 +215,9 @@ func readOnlySessions(t *testing.T, addr string) {
 // and closes it.
 func TestLocalSessionGoesOnReadOnly(t *testing.T) {
 	t.Parallel()
-	servers, opts := readOnlyServers(t, func(o *Options) { o.LocalSessions = true })
+	common := readOnlyOptions()
+	common.LocalSessions = true
+	servers, opts := threeServers(t, common)
 	at := leader(t, servers)
 	addr := opts[at].Listen[0]
 	local := connect(t, addr, 0, nil)
