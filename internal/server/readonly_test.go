@@ -72,12 +72,6 @@ func wordOf(t *testing.T, addr, word string) string {
 	return ask(t, conn, word)
 }
 
-// ends reports whether the server closes the connection and sends nothing more.
-func (c *rawClient) ends() bool {
-	n, err := c.conn.Read(make([]byte, 1))
-	return n == 0 && err != nil && !strings.Contains(err.Error(), "timeout")
-}
-
 // orphan starts an ensemble with the znode /a, written by a client of the server
 // that then loses the two others. It returns the server's place.
 func orphan(t *testing.T) (servers []*Server, opts []Options, at int, writer *rawClient) {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"testing"
@@ -49,12 +48,6 @@ func login(c *rawClient, user, password string) (jute.Code, []byte) {
 	return saslToken(c, fmt.Appendf(nil, `qop=auth,realm="zk-sasl-md5",username="%s",nonce="%s",cnonce="%s",nc=00000001,digest-uri="%s",response=%s`, user, nonce[1], cnonce, uri, response))
 }
 
-// closed reports whether the server ends the connection.
-func closed(c *rawClient) bool {
-	_, err := c.conn.Read(make([]byte, 1))
-	return err == io.EOF
-}
-
 func TestSASLLogin(t *testing.T) {
 	t.Parallel()
 	const address = "ip:127.0.0.1"
@@ -88,7 +81,7 @@ func TestSASLLogin(t *testing.T) {
 			t.Errorf("%s: %v, %q; want %v", name, code, token, c.code)
 		}
 		if c.ids == nil {
-			if !closed(client) {
+			if !client.ends() {
 				t.Errorf("%s: the connection goes on", name)
 			}
 			continue
@@ -107,7 +100,7 @@ func TestSASLEnforced(t *testing.T) {
 		SASL: SASLOptions{Mechanism: sasl.NewDigestMD5(nil, "", rand.Reader)},
 	})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
-	if h, _ := c.call(jute.OpPing, nil); h.Err != jute.ErrSessionClosedRequireSASLAuth || !closed(c) {
+	if h, _ := c.call(jute.OpPing, nil); h.Err != jute.ErrSessionClosedRequireSASLAuth || !c.ends() {
 		t.Errorf("a ping before the login: %v", h.Err)
 	}
 }
