@@ -105,8 +105,9 @@ func (c *rawClient) call(op jute.Op, record func([]byte) []byte) (jute.ReplyHead
 }
 
 // ends reports whether the server ends the connection, without another word. Silence
-// until the deadline is no end.
+// is no end; a session of connect would be over if it lasted longer.
 func (c *rawClient) ends() bool {
+	c.conn.SetReadDeadline(time.Now().Add(15 * time.Second))
 	n, err := c.conn.Read(make([]byte, 1))
 	return n == 0 && err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
