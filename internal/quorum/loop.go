@@ -28,9 +28,9 @@ type Shell interface {
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
 	// EventSnapshot with the file and message; then this server gets EventSent.
 	SendSnapshot(to, index uint64, message []byte)
-	// SetPeers makes members the servers to be connected to, this one aside. It is
-	// called for each membership the state machine tells of; a server it leaves
-	// out is still talked to until it has left raft's membership too.
+	// SetPeers adds members to the servers to be connected to, this one aside, or
+	// changes their addresses. It is called for each membership the state machine
+	// tells of. A server that leaves stays connected: it has yet to hear of it.
 	SetPeers(members []Member)
 	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
 	// with EventWritten.

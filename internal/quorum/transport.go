@@ -83,22 +83,19 @@ func (t *transport) listen(l net.Listener) {
 	})
 }
 
-// setPeer makes addrs the addresses of a peer; none removes it.
+// setPeer makes addrs, one at least, the addresses of a peer.
 func (t *transport) setPeer(id uint64, addrs []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.remotes[id]
 	switch {
-	case id == t.id:
-	case len(addrs) == 0 && r != nil:
-		r.close()
-		delete(t.remotes, id)
-	case len(addrs) > 0 && r == nil:
+	case id == t.id || len(addrs) == 0:
+	case r == nil:
 		r = &remote{t: t, id: id, addrs: addrs, back: make(chan struct{}, 1)}
 		r.ready.L = &r.mu
 		t.remotes[id] = r
 		t.wg.Go(r.run)
-	case r != nil:
+	default:
 		r.mu.Lock()
 		r.addrs = addrs
 		r.mu.Unlock()

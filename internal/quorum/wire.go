@@ -129,7 +129,7 @@ type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the peer refused: " + e.reason }
 
-// appendFrame appends a frame's length and kind for a payload of n bytes.
+// appendFrameHead appends a frame's length and kind for a payload of n bytes.
 func appendFrameHead(b []byte, kind FrameKind, n int) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(n+1)), byte(kind))
 }

@@ -14,13 +14,14 @@ import (
 
 // A Replica is one server's copy of the service without sockets, clock and
 // goroutines; it is the quorum's state machine. The methods of a
-// quorum.StateMachine belong to the quorum's loop, all others to any goroutine.
+// quorum.StateMachine belong to the quorum's loop, all others but DigestAt to any
+// goroutine.
 type Replica = replica
 
 // A Client is one client connection of a Replica.
 type Client = client
 
-// ReplicaOptions say what a Replica works on. Every function is required but
+// ReplicaOptions say what a Replica works on. Every function is required but Vet and
 // Observe.
 type ReplicaOptions struct {
 	Options
@@ -138,7 +139,7 @@ func (r *replica) Position() (index uint64, zxid int64, digest uint64) {
 }
 
 // DigestAt returns the digest of the state after one of the last log entries; ok
-// is false for an older one.
+// is false for an older one. It may not run beside Apply.
 func (r *replica) DigestAt(index uint64) (digest uint64, ok bool) {
 	at := r.digests.ring[index%digestsKept]
 	return at.digest, at.index == index
