@@ -250,7 +250,7 @@ func TestRemovedServerSaysSo(t *testing.T) {
 	t.Parallel()
 	var log logLines
 	c := newColony(t)
-	opened := make(chan *Server, 3)
+	var opts []Options
 	ids := []uint64{1, 2, 3}
 	c.lines(ids...)
 	for _, id := range ids {
@@ -259,19 +259,9 @@ func TestRemovedServerSaysSo(t *testing.T) {
 		if id == 3 {
 			o.Log = log.logger()
 		}
-		go func() {
-			s, err := Open(o)
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- s
-		}()
+		opts = append(opts, o)
 	}
-	for range ids {
-		if s := <-opened; s != nil {
-			c.servers[s.opt.ID] = s
-		}
-	}
+	c.openAll(opts)
 	client := connect(t, c.clients[1], 0, nil)
 	c.reconfig(client, 1, 2)
 	log.says(t, "this server is no member of the ensemble")

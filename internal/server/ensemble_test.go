@@ -17,12 +17,22 @@ func threeServers(t *testing.T, common Options) (servers []*Server, opts []Optio
 	for id := range uint64(3) {
 		members = append(members, Member{ID: id + 1, Addrs: []string{freeport.Address(t)}})
 	}
-	servers, opts = make([]*Server, 3), make([]Options, 3)
-	var wg sync.WaitGroup
+	opts = make([]Options, len(members))
 	for i, m := range members {
 		opts[i] = common
 		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeport.Address(t)}, members, m.Addrs[0]
-		wg.Go(func() { // with empty directories they wait for each other
+	}
+	return openAll(t, opts), opts
+}
+
+// openAll starts servers beside each other: with empty directories they wait for one
+// another. Who stands in their place at the end of the test is closed.
+func openAll(t *testing.T, opts []Options) []*Server {
+	t.Helper()
+	servers := make([]*Server, len(opts))
+	var wg sync.WaitGroup
+	for i := range opts {
+		wg.Go(func() {
 			s, err := Open(opts[i])
 			if err != nil {
 				t.Error(err)
@@ -36,7 +46,7 @@ func threeServers(t *testing.T, common Options) (servers []*Server, opts []Optio
 	if t.Failed() {
 		t.FailNow()
 	}
-	return servers, opts
+	return servers
 }
 
 // leader waits until one of the servers leads and returns its place.

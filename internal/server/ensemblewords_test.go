@@ -14,27 +14,14 @@ func TestWordsByRole(t *testing.T) {
 	c := newColony(t)
 	ids := []uint64{1, 2, 101}
 	c.lines(ids...)
-	opened := make(chan *Server, len(ids))
+	var opts []Options
 	for _, id := range ids {
 		o := c.options(id, ids...)
 		o.FourLetterWords = []string{"*"}
 		o.Shown = ShownEnsemble{InitLimit: 10, SyncLimit: 5, QuorumPorts: "1|2", ElectionPorts: "3|4"}
-		go func() {
-			s, err := Open(o)
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- s
-		}()
+		opts = append(opts, o)
 	}
-	for range ids {
-		if s := <-opened; s != nil {
-			c.servers[s.opt.ID] = s
-		}
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+	c.openAll(opts)
 	for _, id := range ids {
 		writes(t, c.clients[id], "/w"+strings.Repeat("x", int(id))) // it serves, and knows the membership
 	}

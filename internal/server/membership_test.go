@@ -59,6 +59,15 @@ func newColony(t *testing.T) *colony {
 	return c
 }
 
+// openAll starts servers beside each other: with empty directories they wait for one
+// another.
+func (c *colony) openAll(opts []Options) {
+	c.t.Helper()
+	for i, s := range openAll(c.t, opts) {
+		c.servers[opts[i].ID] = s
+	}
+}
+
 // lines names ids with their addresses; one above 100 is an observer.
 func (c *colony) lines(ids ...uint64) string {
 	var lines []string
