@@ -61,12 +61,22 @@ func AppendMulti(b []byte, ops []MultiOp) []byte {
 // no mode or one with a time to live. Whether reads may stand in a request of
 // that kind is for the caller to check.
 func DecodeMulti(d *Decoder) ([]MultiOp, error) {
-	ops := make([]MultiOp, 0, countMulti(*d))
+	ops, err := DecodeMultiInto(make([]MultiOp, 0, countMulti(*d)), d)
+	if err != nil {
+		return nil, err
+	}
+	return ops, nil
+}
+
+// DecodeMultiInto is DecodeMulti for a caller that has room: it appends the
+// operations to ops, none if it fails.
+func DecodeMultiInto(ops []MultiOp, d *Decoder) ([]MultiOp, error) {
+	from := len(ops)
 	for {
 		op, done := Op(d.Int()), d.Bool()
 		d.Int()
 		if d.Err() != nil {
-			return nil, d.Err()
+			return ops[:from], d.Err()
 		}
 		if done {
 			return ops, nil
@@ -82,7 +92,7 @@ func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 			}
 			o.Path, o.Data, o.ACL, o.Flags, o.TTL = r.Path, r.Data, r.ACL, r.Flags, r.TTL
 			if d.Err() == nil && op != OpCreateTTL && (!o.Flags.Valid() || o.Flags.TTL()) {
-				return nil, fmt.Errorf("decode multi: operation %d (%s): flags %d are no mode it can have", len(ops), op, o.Flags)
+				return ops[:from], fmt.Errorf("decode multi: operation %d (%s): flags %d are no mode it can have", len(ops)-from, op, o.Flags)
 			}
 		case OpDelete, OpCheck:
 			o.Path, o.Version = d.String(), d.Int()
@@ -92,13 +102,13 @@ func DecodeMulti(d *Decoder) ([]MultiOp, error) {
 			o.Path = d.String()
 			d.Bool()
 		default:
-			return nil, fmt.Errorf("decode multi: operation %d is a %s, which can't be part of one", len(ops), op)
+			return ops[:from], fmt.Errorf("decode multi: operation %d is a %s, which can't be part of one", len(ops)-from, op)
 		}
 		if d.Err() != nil {
-			return nil, fmt.Errorf("decode multi: operation %d (%s): %w", len(ops), op, d.Err())
+			return ops[:from], fmt.Errorf("decode multi: operation %d (%s): %w", len(ops)-from, op, d.Err())
 		}
-		if len(ops) > 0 && ops[0].IsRead() != o.IsRead() {
-			return nil, fmt.Errorf("decode multi: operation %d (%s): reads and writes can't be mixed", len(ops), op)
+		if len(ops) > from && ops[from].IsRead() != o.IsRead() {
+			return ops[:from], fmt.Errorf("decode multi: operation %d (%s): reads and writes can't be mixed", len(ops)-from, op)
 		}
 		ops = append(ops, o)
 	}
@@ -178,13 +188,23 @@ func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, -1, true, -1)
 
 // DecodeMultiResponse reads the reply to a multi or multiRead.
 func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
-	results := make([]MultiResult, 0, countMultiResponse(*d))
+	results, err := DecodeMultiResponseInto(make([]MultiResult, 0, countMultiResponse(*d)), d)
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// DecodeMultiResponseInto is DecodeMultiResponse for a caller that has room: it
+// appends the results to results, none if it fails.
+func DecodeMultiResponseInto(results []MultiResult, d *Decoder) ([]MultiResult, error) {
+	from := len(results)
 	for {
 		r := MultiResult{Op: Op(d.Int())}
 		done := d.Bool()
 		r.Err = Code(d.Int())
 		if d.Err() != nil {
-			return nil, d.Err()
+			return results[:from], d.Err()
 		}
 		if done {
 			return results, nil
@@ -206,10 +226,10 @@ func DecodeMultiResponse(d *Decoder) ([]MultiResult, error) {
 			r.Children = d.Strings()
 		case OpDelete, OpCheck:
 		default:
-			return nil, fmt.Errorf("decode multi response: result %d has unknown type %d", len(results), r.Op)
+			return results[:from], fmt.Errorf("decode multi response: result %d has unknown type %d", len(results)-from, r.Op)
 		}
 		if d.Err() != nil {
-			return nil, fmt.Errorf("decode multi response: result %d (%s): %w", len(results), r.Op, d.Err())
+			return results[:from], fmt.Errorf("decode multi response: result %d (%s): %w", len(results)-from, r.Op, d.Err())
 		}
 		results = append(results, r)
 	}

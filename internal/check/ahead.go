@@ -9,8 +9,7 @@ import (
 // The sweep knows what it will look at long before it does: the records of the
 // items to come, and the names in them. So a second goroutine decodes them, a
 // few stretches of items ahead, and leaves the first the model. What the second
-// reads doesn't change during the sweep, but for the nodes behind the places,
-// which only the sweep touches.
+// reads doesn't change during the sweep; nodes, which do, it only passes on.
 
 const (
 	// stretchItems is how many items are handed over at once: enough to make the
@@ -20,47 +19,23 @@ const (
 	stretchesMax = 4
 )
 
-// A place is a path as the decoding goroutine knows it, so that the sweep need
-// not look it up each time.
-type place struct {
-	path string
-	up   *place // the place above, nil for "/" and for what isn't a path
-	n    *node  // the sweep's; nil until it has looked
-}
-
-// nodeAt interns the path of a place. A nil place has none to remember: path
-// counts.
-func (m *model) nodeAt(at *place, path string) *node {
-	if at == nil {
-		return m.node(path)
-	}
-	if at.n == nil {
-		at.n = m.node(at.path)
-	}
-	return at.n
-}
-
-// known is nodeAt for a path that need not be anything.
-func (m *model) known(at *place) *node {
-	if at.n == nil {
-		at.n = m.nodes[at.path]
-	}
-	return at.n
-}
-
-// A reading is what the records of one request and its reply say.
+// A reading is what the records of one request and its reply say. The sweep looks
+// at nothing else, if all is well: the events are far away in memory.
 type reading struct {
-	o        *op    // nil for an entry of the log whose author kept no journal
-	req, rep *Event // nil if there is none
-	at       *place // the path that a read names
-	watch    bool   // a read asks for a watch
-	forged   bool   // an entry of the log isn't what its author sent
+	o      *op    // nil for an entry of the log whose author kept no journal
+	req    *Event // nil if o is
+	kind   jute.Op
+	conn   *conn
+	ids    []jute.ID // that the connection had
+	sent   int64     // the time of the request
+	watch  bool      // a read asks for a watch
+	forged bool      // an entry of the log isn't what its author sent
 
-	// Of a write: its operations, one unless it is a multi, their paths, and the
+	nodes []*node // that the request names
+
+	// Of a write or multiRead: its operations, one unless it is a multi, and the
 	// code it ends with if it can't be decoded.
 	ops     []jute.MultiOp
-	ats     []*place
-	made    *place // what the reply to a sequential create names, nil if there is none
 	invalid jute.Code
 
 	shown
@@ -69,12 +44,14 @@ type reading struct {
 
 // shown is what a reply shows. Which fields count depends on the operation.
 type shown struct {
+	rep   *Event // nil if there is none
+	part  int    // of a multiRead's results, 1 and up
 	zxid  int64
 	code  jute.Code
 	path  string
 	data  []byte
 	acl   []jute.ACL
-	kids  []*place // of a multiRead, those of all its results
+	kids  nameSet
 	count int32
 	stat  jute.Stat
 	bad   error // the record is cut short
@@ -82,31 +59,15 @@ type shown struct {
 
 // room is where a reader puts what has no fixed size.
 type room struct {
-	ops    []jute.MultiOp
-	places []*place
+	ops     []jute.MultiOp
+	results []jute.MultiResult
 }
 
 // A reader decodes. It is for one goroutine.
 type reader struct {
-	c      *checker
-	dec    jute.Decoder
-	places map[string]*place
-	name   []byte
+	c   *checker
+	dec jute.Decoder
 	room
-}
-
-func newReader(c *checker) *reader { return &reader{c: c, places: map[string]*place{}} }
-
-func (r *reader) place(path string) *place {
-	at := r.places[path]
-	if at == nil {
-		at = &place{path: path}
-		r.places[path] = at
-		if up := parentPath(path); up != "" && path != "/" {
-			at.up = r.place(up)
-		}
-	}
-	return at
 }
 
 // item decodes what an item stands for.
@@ -117,32 +78,55 @@ func (r *reader) item(it item, w *reading) {
 	}
 	e := &r.c.log[^it.ref]
 	*w = reading{}
-	if author := r.c.authors[^it.ref]; author >= 0 {
-		w.o = &r.c.ops[author]
-		sent := &r.c.h.Events[w.o.req]
-		w.forged = sent.op() != e.Op || string(sent.Body) != string(e.Body)
-	}
-	r.write(e.Op, e.Body, w)
-	if w.o == nil || w.o.rep < 0 {
+	author := r.c.authors[^it.ref]
+	if author < 0 {
+		r.write(e.Op, e.Body, w)
 		return
 	}
-	if rep := &r.c.h.Events[w.o.rep]; rep.Zxid == e.Zxid {
-		w.req, w.rep = &r.c.h.Events[w.o.req], rep
-		r.reply(w.req.op(), w)
+	r.author(&r.c.ops[author], w)
+	if w.forged = w.kind != e.Op || string(w.req.Body) != string(e.Body); w.forged {
+		r.write(e.Op, e.Body, w)
+	} else {
+		r.request(w)
+	}
+	if w.o.rep >= 0 && w.o.zxid == e.Zxid {
+		r.reply(w)
 	}
 }
 
 func (r *reader) op(o *op, w *reading) {
-	*w = reading{o: o, req: &r.c.h.Events[o.req]}
-	kind := w.req.op()
-	if isWrite(kind) {
-		r.write(kind, w.req.Body, w)
-	} else {
-		r.query(kind, w.req.Body, w)
-	}
+	*w = reading{}
+	r.author(o, w)
+	r.request(w)
 	if o.rep >= 0 {
-		w.rep = &r.c.h.Events[o.rep]
-		r.reply(kind, w)
+		r.reply(w)
+	}
+}
+
+// author says who sent a request, and when.
+func (r *reader) author(o *op, w *reading) {
+	w.o, w.req, w.kind = o, &r.c.h.Events[o.req], o.kind
+	w.conn, w.ids, w.sent = o.conn, o.conn.ids[:o.ids], w.req.Time
+}
+
+// request decodes w.req.
+func (r *reader) request(w *reading) {
+	t := &r.c.named
+	w.nodes = t.nodesOf(w.o.id)
+	switch w.kind {
+	case jute.OpMulti, jute.OpMultiRead:
+		m := &t.multis[t.of[w.o.id].multi]
+		if w.ops = m.ops; m.err != nil {
+			w.invalid = jute.ErrMarshallingError
+		}
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+		r.dec.Reset(w.req.Body)
+		_ = r.dec.String()
+		w.watch = r.dec.Bool() && r.dec.Err() == nil
+	default:
+		if isWrite(w.kind) {
+			r.write(w.kind, w.req.Body, w)
+		}
 	}
 }
 
@@ -157,37 +141,18 @@ func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	r.dec.Reset(body)
 	r.ops, w.invalid = decodeOps(r.ops, kind, &r.dec)
 	w.ops = r.ops[from:len(r.ops):len(r.ops)]
-	first := len(r.room.places)
-	for i := range w.ops {
-		r.room.places = append(r.room.places, r.place(w.ops[i].Path))
-	}
-	w.ats = r.room.places[first:len(r.room.places):len(r.room.places)]
 }
 
-// query decodes a read's request.
-func (r *reader) query(kind jute.Op, body []byte, w *reading) {
-	switch kind {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
-		r.dec.Reset(body)
-		w.at = r.place(r.dec.String())
-		w.watch = r.dec.Bool() && r.dec.Err() == nil
-	case jute.OpGetACL, jute.OpGetAllChildrenNumber:
-		r.dec.Reset(body)
-		w.at = r.place(r.dec.String())
-	case jute.OpMultiRead:
-		r.write(kind, body, w)
-	}
-}
-
-// reply decodes w.rep.
-func (r *reader) reply(kind jute.Op, w *reading) {
-	w.zxid, w.code = w.rep.Zxid, w.rep.code()
+// reply decodes the reply that there is.
+func (r *reader) reply(w *reading) {
+	w.rep = &r.c.h.Events[w.o.rep]
+	w.zxid, w.code = w.o.zxid, w.o.code
 	if w.code != jute.OK {
 		return
 	}
 	d := &r.dec
 	d.Reset(w.rep.Body)
-	switch kind {
+	switch w.kind {
 	case jute.OpGetData:
 		w.data = d.Buffer()
 		w.stat.Decode(d)
@@ -197,10 +162,10 @@ func (r *reader) reply(kind jute.Op, w *reading) {
 		w.acl = jute.DecodeACLs(d)
 		w.stat.Decode(d)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		if w.at != nil {
-			w.kids = r.kids(w.at.path, d)
+		for range max(d.Count(4), 0) {
+			w.kids.add(hashName(d.String()))
 		}
-		if kind == jute.OpGetChildren2 {
+		if w.kind == jute.OpGetChildren2 {
 			w.stat.Decode(d)
 		}
 	case jute.OpGetAllChildrenNumber:
@@ -211,50 +176,13 @@ func (r *reader) reply(kind jute.Op, w *reading) {
 		w.path = d.String()
 		w.stat.Decode(d)
 	case jute.OpMulti, jute.OpMultiRead:
-		w.results, w.bad = jute.DecodeMultiResponse(d)
-		w.kids = r.kidsOf(w)
+		from := len(r.results)
+		r.results, w.bad = jute.DecodeMultiResponseInto(r.results, d)
+		w.results = r.results[from:len(r.results):len(r.results)]
 	}
 	if w.bad == nil {
 		w.bad = d.Err()
 	}
-	if w.path != "" && len(w.ops) == 1 && w.ops[0].Flags.Sequential() {
-		w.made = r.place(w.path)
-	}
-}
-
-// kids decodes a list of the names of path's children.
-func (r *reader) kids(path string, d *jute.Decoder) []*place {
-	from := len(r.room.places)
-	for range max(d.Count(4), 0) {
-		r.room.places = append(r.room.places, r.kid(path, d.String()))
-	}
-	return r.room.places[from:len(r.room.places):len(r.room.places)]
-}
-
-// kidsOf looks up the children that the results of a multiRead list, all in one.
-func (r *reader) kidsOf(w *reading) []*place {
-	from := len(r.room.places)
-	for i := range w.results {
-		if i >= len(w.ops) {
-			break // it is found wrong for that
-		}
-		for _, name := range w.results[i].Children {
-			r.room.places = append(r.room.places, r.kid(w.ops[i].Path, name))
-		}
-	}
-	return r.room.places[from:len(r.room.places):len(r.room.places)]
-}
-
-func (r *reader) kid(path, name string) *place {
-	r.name = append(r.name[:0], path...)
-	if path != "/" {
-		r.name = append(r.name, '/')
-	}
-	r.name = append(r.name, name...)
-	if at := r.places[string(r.name)]; at != nil {
-		return at
-	}
-	return r.place(string(r.name))
 }
 
 // A stretch is some items in a row, decoded.
@@ -268,7 +196,7 @@ type stretch struct {
 // order, until all is decoded or nothing more is lent.
 func (c *checker) ahead(items []item, lent <-chan *stretch, ready chan<- *stretch) {
 	defer close(ready)
-	r := newReader(c)
+	r := &reader{c: c}
 	for len(items) > 0 {
 		s, ok := <-lent
 		if !ok {
@@ -288,7 +216,7 @@ func (s *stretch) decode(r *reader, items []item) {
 		}
 	}()
 	s.list = s.list[:len(items)]
-	r.room = room{s.room.ops[:0], s.room.places[:0]}
+	r.room = room{s.room.ops[:0], s.room.results[:0]}
 	for i := range items {
 		r.item(items[i], &s.list[i])
 	}
@@ -327,7 +255,7 @@ func (c *checker) readingOf(o *op) *reading {
 	}
 	w := new(reading)
 	if c.rereads == nil {
-		c.rereads = newReader(c)
+		c.rereads = &reader{c: c}
 	}
 	c.rereads.room = room{}
 	c.rereads.op(o, w)

@@ -13,22 +13,23 @@ type request struct {
 	session int64
 	ids     []jute.ID
 	op      jute.Op
-	body    []byte
-	name    string // if not empty, the path a sequential create must have got
+	body    *[]byte // the record
+	name    string  // if not empty, the path a sequential create must have got
 
-	// What body says, if somebody has decoded it: see reading.
+	// What body says, if somebody has decoded it and nobody need look at it: see
+	// reading.
 	ops     []jute.MultiOp
-	ats     []*place
-	got     *place // the path a sequential create says it got
+	nodes   []*node
+	made    string // the path a sequential create says it got
 	invalid jute.Code
 }
 
-// at returns the place of an operation's path, nil if nobody has looked it up.
-func (r *request) at(i int) *place {
-	if i < len(r.ats) {
-		return r.ats[i]
+// node returns the node that operation i names, which has this path.
+func (r *request) node(m *model, i int, path string) *node {
+	if i < len(r.nodes) {
+		return r.nodes[i]
 	}
-	return nil
+	return m.node(path)
 }
 
 // An outcome is what the model says of a write. For a multi it is one of the
@@ -54,16 +55,17 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 		m.endSession(r.session, r.zxid)
 		return outcome{}
 	case jute.OpDeleteContainer:
-		d.Reset(r.body)
-		return m.remove(r, &jute.MultiOp{Path: d.String(), Version: -1}, nil, true)
+		d.Reset(*r.body)
+		path := d.String()
+		return m.remove(r, &jute.MultiOp{Path: path, Version: -1}, m.node(path), true)
 	case jute.OpSetACL:
 		var q jute.SetACLRequest
-		d.Reset(r.body)
+		d.Reset(*r.body)
 		q.Decode(d)
 		return m.setACL(r, &q)
 	}
 	if r.ops == nil && r.invalid == jute.OK {
-		d.Reset(r.body)
+		d.Reset(*r.body)
 		r.ops, r.invalid = decodeOps(nil, r.op, d)
 	}
 	switch {
@@ -73,7 +75,7 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 		r.stamp.multi = true
 		return m.multi(r)
 	}
-	return m.one(r, &r.ops[0], r.at(0))
+	return m.one(r, &r.ops[0], r.node(m, 0, r.ops[0].Path))
 }
 
 // decodeOps appends the operations of a request's record to ops, one unless it
@@ -108,16 +110,17 @@ func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiO
 	return append(ops, o), jute.OK
 }
 
-func (m *model) one(r *request, o *jute.MultiOp, at *place) outcome {
+// one evaluates an operation on n, which it names.
+func (m *model) one(r *request, o *jute.MultiOp, n *node) outcome {
 	switch o.Op {
 	case jute.OpDelete:
-		return m.remove(r, o, at, false)
+		return m.remove(r, o, n, false)
 	case jute.OpSetData:
-		return m.setData(r, o, at)
+		return m.setData(r, o, n)
 	case jute.OpCheck:
-		return m.check(r, o, at)
+		return m.check(r, o, n)
 	}
-	return m.create(r, o, at)
+	return m.create(r, o, n)
 }
 
 // multi applies all or nothing.
@@ -129,7 +132,7 @@ func (m *model) multi(r *request) outcome {
 	for i := range ops {
 		o := ops[i]
 		if !failed {
-			part := m.one(r, multiKind(&o), r.at(i))
+			part := m.one(r, multiKind(&o), r.node(m, i, o.Path))
 			all.shaky = all.shaky || part.shaky
 			part.op = resultKind(o.Op)
 			if failed = part.err != jute.OK; failed {
@@ -166,7 +169,7 @@ func resultKind(op jute.Op) jute.Op {
 	return op
 }
 
-func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
+func (m *model) create(r *request, o *jute.MultiOp, n *node) outcome {
 	if code := m.checkMode(o); code != jute.OK {
 		return outcome{err: code}
 	}
@@ -181,11 +184,9 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 	if code != jute.OK {
 		return outcome{err: code}
 	}
-	var parent *node
-	if at != nil && at.up != nil {
-		parent = m.nodeAt(at.up, "")
-	} else {
-		parent = m.node(parentPath(path))
+	parent := n.parent
+	if parent == nil {
+		parent = n // the root, which exists
 	}
 	up := parent.now()
 	if up == nil {
@@ -195,7 +196,7 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 		return outcome{err: jute.ErrNoAuth, n: parent, shaky: parent.opaque}
 	}
 	if o.Flags.Sequential() {
-		if path = sequencePath(path, up.creations); r.name != "" {
+		if path = sequencePath(path, up.creations, r.made); r.name != "" {
 			path = r.name
 		}
 	}
@@ -203,11 +204,8 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 		return outcome{err: jute.ErrBadArguments}
 	}
 	if o.Flags.Sequential() {
-		if at = r.got; at != nil && at.path != path {
-			at = nil
-		}
+		n = m.node(path)
 	}
-	n := m.nodeAt(at, path)
 	shaky := n.opaque || parent.opaque && o.Flags.Sequential()
 	if n.now() != nil {
 		return outcome{err: jute.ErrNodeExists, n: n, shaky: shaky}
@@ -224,12 +222,12 @@ func (m *model) create(r *request, o *jute.MultiOp, at *place) outcome {
 	case o.Flags.Ephemeral():
 		s.life, s.owner = ephemeral, r.session
 	}
-	m.set(n, r.zxid, s, false)
+	m.set(n, r.zxid, s)
 	above := m.newState(up)
 	above.creations++
 	above.numChildren++
 	above.pzxid = max(above.pzxid, r.zxid)
-	m.set(parent, r.zxid, above, false)
+	m.set(parent, r.zxid, above)
 	m.events = append(m.events,
 		fired{jute.EventNodeCreated, tableData, n, acl},
 		fired{jute.EventNodeChildrenChanged, tableChild, parent, up.acl})
@@ -252,13 +250,17 @@ func (m *model) checkMode(o *jute.MultiOp) jute.Code {
 	return jute.OK
 }
 
-// sequencePath appends the ten digits of a sequence number.
-func sequencePath(path string, number int32) string {
+// sequencePath appends the ten digits of a sequence number. If that makes like,
+// it returns like.
+func sequencePath(path string, number int32, like string) string {
 	var digits [10]byte
 	v := int64(number)
 	for i := len(digits) - 1; i >= 0; i-- {
 		digits[i] = byte('0' + v%10)
 		v /= 10
+	}
+	if prefix, ok := strings.CutSuffix(like, string(digits[:])); ok && prefix == path {
+		return like
 	}
 	return path + string(digits[:])
 }
@@ -267,12 +269,11 @@ func undeletable(path string) bool {
 	return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" || path == "/zookeeper/config"
 }
 
-func (m *model) remove(r *request, o *jute.MultiOp, at *place, byServer bool) outcome {
+func (m *model) remove(r *request, o *jute.MultiOp, n *node, byServer bool) outcome {
 	path, version := o.Path, o.Version
 	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 || undeletable(path) {
 		return outcome{err: jute.ErrBadArguments}
 	}
-	n := m.nodeAt(at, path)
 	up, s := n.parent.now(), n.now()
 	code := jute.OK
 	switch {
@@ -296,11 +297,11 @@ func (m *model) remove(r *request, o *jute.MultiOp, at *place, byServer bool) ou
 // drop removes n, which exists, and tells the watch tables.
 func (m *model) drop(n *node, zxid int64, ended bool) {
 	s, up := n.now(), n.parent.now()
-	m.set(n, zxid, nil, ended)
+	m.set(n, zxid, m.newState(&state{absent: true, ended: ended}))
 	above := m.newState(up)
 	above.numChildren--
 	above.pzxid = max(above.pzxid, zxid)
-	m.set(n.parent, zxid, above, false)
+	m.set(n.parent, zxid, above)
 	m.events = append(m.events,
 		fired{jute.EventNodeDeleted, tableData, n, s.acl},
 		fired{jute.EventNodeDeleted, tableChildAfterData, n, s.acl},
@@ -314,16 +315,12 @@ func (m *model) endSession(session, zxid int64) {
 	}
 }
 
-// find returns the node of a path that a write addresses, its state, and the
-// code that ends the write if it is invalid, absent or forbidden.
-func (m *model) find(r *request, path string, at *place, perm jute.Perm) (*node, *state, jute.Code) {
-	if (at == nil || at.n == nil) && jute.CheckPath(path) != nil {
-		return nil, nil, jute.ErrBadArguments
-	}
-	n := m.nodeAt(at, path)
+// find returns the node n that a write addresses, its state, and the code that
+// ends the write if its path is invalid, it is absent or forbidden.
+func (m *model) find(r *request, n *node, perm jute.Perm) (*node, *state, jute.Code) {
 	s := n.now()
 	switch {
-	case s == nil && jute.CheckPath(path) != nil: // only reads have named it so far
+	case s == nil && jute.CheckPath(n.path) != nil:
 		return nil, nil, jute.ErrBadArguments
 	case s == nil:
 		return n, nil, jute.ErrNoNode
@@ -333,8 +330,8 @@ func (m *model) find(r *request, path string, at *place, perm jute.Perm) (*node,
 	return n, s, jute.OK
 }
 
-func (m *model) setData(r *request, o *jute.MultiOp, at *place) outcome {
-	n, s, code := m.find(r, o.Path, at, jute.PermWrite)
+func (m *model) setData(r *request, o *jute.MultiOp, n *node) outcome {
+	n, s, code := m.find(r, n, jute.PermWrite)
 	if code == jute.OK && o.Version != -1 && o.Version != s.version {
 		code = jute.ErrBadVersion
 	}
@@ -346,7 +343,7 @@ func (m *model) setData(r *request, o *jute.MultiOp, at *place) outcome {
 		next.version = 0 // -1 would mean "any"
 	}
 	next.data, next.mzxid, next.mtime = o.Data, r.zxid, r.stamp
-	m.set(n, r.zxid, next, false)
+	m.set(n, r.zxid, next)
 	m.events = append(m.events, fired{jute.EventNodeDataChanged, tableData, n, s.acl})
 	return outcome{n: n, s: next, shaky: n.opaque}
 }
@@ -359,7 +356,7 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	if code != jute.OK {
 		return outcome{err: code}
 	}
-	n, s, code := m.find(r, q.Path, nil, jute.PermAdmin)
+	n, s, code := m.find(r, r.node(m, 0, q.Path), jute.PermAdmin)
 	if code == jute.OK && q.Version != -1 && q.Version != s.aversion {
 		code = jute.ErrBadVersion
 	}
@@ -369,12 +366,12 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	next := m.newState(s)
 	next.aversion++
 	next.acl, next.open = acl, openTo(acl)
-	m.set(n, r.zxid, next, false)
+	m.set(n, r.zxid, next)
 	return outcome{n: n, s: next, shaky: n.opaque}
 }
 
-func (m *model) check(r *request, o *jute.MultiOp, at *place) outcome {
-	n, s, code := m.find(r, o.Path, at, jute.PermRead)
+func (m *model) check(r *request, o *jute.MultiOp, n *node) outcome {
+	n, s, code := m.find(r, n, jute.PermRead)
 	if code == jute.OK && o.Version != -1 && o.Version != s.version {
 		code = jute.ErrBadVersion
 	}

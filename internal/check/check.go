@@ -93,14 +93,14 @@ func (c *checker) firstAcks(items []item) {
 
 type ack struct{ zxid, time int64 }
 
-// stale samples how old the state at zxid was when the read was sent. Reads
+// stale samples how old the state at zxid was when a read was sent. Reads
 // come in the order of their zxids.
-func (c *checker) stale(req *Event, zxid int64) {
+func (c *checker) stale(sent, zxid int64) {
 	for c.nextAck < len(c.acks) && c.acks[c.nextAck].zxid <= zxid {
 		c.nextAck++
 	}
-	if c.nextAck < len(c.acks) && req.Time > c.acks[c.nextAck].time {
-		c.samples = append(c.samples, req.Time-c.acks[c.nextAck].time)
+	if c.nextAck < len(c.acks) && sent > c.acks[c.nextAck].time {
+		c.samples = append(c.samples, sent-c.acks[c.nextAck].time)
 	}
 }
 

@@ -78,9 +78,8 @@ func (c *checker) doomed(n *node, zxid int64) bool {
 	if n.reapGuessed {
 		return true
 	}
-	for i := range n.versions {
-		v := &n.versions[i]
-		if v.state == nil || v.life != ephemeral {
+	for v := n.last; v != nil; v = v.before {
+		if v.life != ephemeral {
 			continue
 		}
 		s := c.sessions[v.owner]
@@ -125,7 +124,7 @@ func (c *checker) recover(n *node, op jute.Op, w *shown) {
 	next.ctime, next.mtime = &stamp{ms: g.Ctime, known: true}, &stamp{ms: g.Mtime, known: true}
 	next.version, next.numChildren, next.creations = g.Version, g.NumChildren, (g.Cversion+g.NumChildren)/2
 	next.data = w.data
-	c.m.set(n, w.zxid, &next, false)
+	c.m.set(n, w.zxid, &next)
 	n.opaque, n.lost = false, false
 }
 

@@ -482,7 +482,7 @@ func (r *replica) apply() {
 	if r.e.bug == "sequence numbers count children" {
 		r.recount(en)
 	}
-	out := r.m.apply(&request{zxid: en.Zxid, stamp: t, session: en.Session, ids: ids, op: en.Op, body: en.Body}, &d)
+	out := r.m.apply(&request{zxid: en.Zxid, stamp: t, session: en.Session, ids: ids, op: en.Op, body: &en.Body}, &d)
 	if survivor != nil {
 		r.m.own(survivor, en.Session)
 	}
@@ -517,7 +517,7 @@ func (r *replica) recount(en *Entry) {
 	if n := r.m.node(parentPath(q.Path)); q.Flags.Sequential() && n.now() != nil {
 		s := *n.now()
 		s.creations = s.numChildren
-		r.m.set(n, en.Zxid, &s, false)
+		r.m.set(n, en.Zxid, &s)
 	}
 }
 
@@ -752,4 +752,13 @@ func (r *replica) readNode(op jute.Op, path string, ids []jute.ID) (jute.Code, [
 		return jute.OK, jute.AppendInt(nil, descendants(n))
 	}
 	return jute.OK, stat.Append(jute.AppendStrings(nil, names))
+}
+
+// descendants counts what exists below n.
+func descendants(n *node) int32 {
+	total := int32(len(n.children))
+	for _, c := range n.children {
+		total += descendants(c)
+	}
+	return total
 }

@@ -92,8 +92,9 @@ func (c *checker) suspects() []int32 {
 		tasks[n] = func() {
 			taken := c.taken // has its own memory of the page used last
 			var d jute.Decoder
+			var room []jute.MultiResult
 			for i := n * len(c.ops) / shares; i < (n+1)*len(c.ops)/shares; i++ {
-				if o := &c.ops[i]; o.rep >= 0 && c.suspect(o, &taken, &d) {
+				if o := &c.ops[i]; o.rep >= 0 && c.suspect(o, &taken, &d, &room) {
 					lists[n] = append(lists[n], int32(i))
 				}
 			}
@@ -103,8 +104,9 @@ func (c *checker) suspects() []int32 {
 	return slices.Concat(lists[:]...)
 }
 
-// suspect says whether a reply mentions a zxid that isn't taken.
-func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder) bool {
+// suspect says whether a reply mentions a zxid that isn't taken. It decodes into
+// the room.
+func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder, room *[]jute.MultiResult) bool {
 	if o.code != jute.OK {
 		return false
 	}
@@ -113,7 +115,8 @@ func (c *checker) suspect(o *op, taken *zxidSet, d *jute.Decoder) bool {
 		return endsInStat(o.kind, body) && !taken.holds(mentioned(body))
 	}
 	d.Reset(body)
-	results, err := jute.DecodeMultiResponse(d)
+	results, err := jute.DecodeMultiResponseInto((*room)[:0], d)
+	*room = results
 	return err == nil && slices.ContainsFunc(results, func(r jute.MultiResult) bool { return !taken.holds(r.Stat.Czxid, r.Stat.Mzxid, r.Stat.Pzxid) })
 }
 
@@ -369,9 +372,9 @@ func (c *checker) lookahead(from int) int {
 	c.supposing = true
 	defer func() { c.supposing = false }()
 	left := 0
-	for _, ch := range c.m.trail {
-		if ch.n.look != c.look {
-			ch.n.look = c.look
+	for _, n := range c.m.trail {
+		if n.look != c.look {
+			n.look = c.look
 			left++
 		}
 	}

@@ -111,6 +111,7 @@ func (c *checker) heard(k *conn, e *Event, i int32) {
 			break
 		}
 		if x.matched {
+			j += k.matchedAfter(j)
 			continue
 		}
 		numbered := x.due == 0 && !c.opt.NotificationsUnnumbered
@@ -141,6 +142,17 @@ func (c *checker) heard(k *conn, e *Event, i int32) {
 		return
 	}
 	c.unexpected(k, e, i, n, w.Type, misnumbered, mistyped)
+}
+
+// matchedAfter returns how many expectations after j, in a row, are matched, as j
+// is. It remembers: what a connection may not hear stays open for long, and all
+// that it heard meanwhile would be looked at again and again.
+func (k *conn) matchedAfter(j int) int {
+	x := &k.expected[j]
+	for next := j + 1 + int(x.alike); next < len(k.expected) && k.expected[next].matched; next = j + 1 + int(x.alike) {
+		x.alike += 1 + k.expected[next].alike
+	}
+	return int(x.alike)
 }
 
 func (c *checker) matched(k *conn, x *expectation, e *Event, i int32, skipped int64) {

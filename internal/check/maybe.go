@@ -285,8 +285,7 @@ func (c *checker) certain(b *maybe, zxid int64) []*maybe {
 		}
 		alone := true
 		for _, n := range c.touched(&c.h.Events[x.o.req], nil) {
-			last := len(n.versions) - 1
-			alone = alone && (last < 0 || n.versions[last].zxid <= x.after)
+			alone = alone && (n.last == nil || n.last.zxid <= x.after)
 			for _, y := range n.maybes {
 				alone = alone && (y == x || y == b || y.placed || y.after >= zxid)
 			}
@@ -308,7 +307,7 @@ func (c *checker) putOne(b *maybe, zxid int64, loose bool) bool {
 	switch {
 	case b.o != nil:
 		req := &c.h.Events[b.o.req]
-		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: b.o.conn.ids[:b.o.ids], op: req.op(), body: req.Body}
+		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: b.o.conn.ids[:b.o.ids], op: req.op(), body: &req.Body}
 		c.m.apply(&r, &c.dec)
 	case b.reaped != nil:
 		if s := b.reaped.now(); s != nil && s.life != ephemeral && s.numChildren == 0 {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"sort"
 	"strings"
 
 	"github.com/zooid-project/zooid/jute"
@@ -31,8 +30,13 @@ type stamp struct {
 	seen  bool // some reply has shown its effect
 }
 
-// A state is a znode between two changes; immutable.
+// A state is a znode, or its absence, between two changes; immutable.
 type state struct {
+	zxid   int64  // of the change that made it
+	before *state // the state until then, nil if none is known
+	absent bool
+	ended  bool // absent, as it went with its session
+
 	czxid, mzxid, pzxid int64
 	ctime, mtime        *stamp
 	version, aversion   int32
@@ -50,19 +54,15 @@ func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
 	return s.open&perms != 0 || permits(s.acl, perms, ids)
 }
 
-// A version is the state a znode took at a zxid; a nil state is absence.
-type version struct {
-	zxid int64
-	*state
-	ended bool // it went with its session
-}
-
 // A node is everything ever known of one path, existing or not.
 type node struct {
 	path        string
-	parent      *node // nil for "/" and for what isn't a path
-	versions    []version
+	parent      *node   // nil for "/" and for what isn't a path
+	last        *state  // nil if it never existed
 	children    []*node // that exist now
+	names       nameSet // of children
+	hash        uint64  // of its own
+	below       int32   // how many exist anywhere below
 	kids        []*node // ever named
 	slot        int     // index in parent.children while it exists
 	ownSlot     int     // index in the session's ephemerals
@@ -83,24 +83,22 @@ type node struct {
 
 // now returns the latest state, nil if the znode doesn't exist.
 func (n *node) now() *state {
-	if len(n.versions) == 0 {
+	if n.last == nil || n.last.absent {
 		return nil
 	}
-	return n.versions[len(n.versions)-1].state
+	return n.last
 }
 
 // at returns the state as of zxid.
 func (n *node) at(zxid int64) *state {
-	i := sort.Search(len(n.versions), func(i int) bool { return n.versions[i].zxid > zxid })
-	if i == 0 {
+	s := n.last
+	for s != nil && s.zxid > zxid {
+		s = s.before
+	}
+	if s == nil || s.absent {
 		return nil
 	}
-	return n.versions[i-1].state
-}
-
-// A change is what undo needs to take one version back.
-type change struct {
-	n *node
+	return s
 }
 
 // A fired event is what a change told the watch tables.
@@ -115,7 +113,7 @@ type model struct {
 	opt        *Options
 	nodes      map[string]*node
 	ephemerals map[int64][]*node // by session
-	trail      []change          // since it was last cleared
+	trail      []*node           // given new states since it was last cleared
 	events     []fired           // of the change being applied
 	mark       int64
 	lag        map[*node]int // setACLs that the next write's permission checks overlook
@@ -129,12 +127,10 @@ func newModel(opt *Options) *model {
 	for _, p := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		n := m.node(p)
 		acl := jute.WorldACL(jute.PermAll)
-		n.versions = []version{{state: &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl, open: openTo(acl)}}}
+		n.last = &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl, open: openTo(acl)}
 		if n.parent != nil {
 			m.link(n)
-			up := *n.parent.now()
-			up.numChildren++
-			n.parent.versions[0].state = &up
+			n.parent.last.numChildren++
 		}
 	}
 	return m
@@ -145,7 +141,7 @@ func (m *model) node(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
 	}
-	n := &node{path: path, opaque: m.opt.opaque(path)}
+	n := &node{path: path, hash: hashName(baseName(path)), opaque: m.opt.opaque(path)}
 	m.nodes[path] = n
 	if p := parentPath(path); p != "" && path != "/" {
 		n.parent = m.node(p)
@@ -182,6 +178,8 @@ func parentPath(path string) string {
 func (m *model) link(n *node) {
 	n.slot = len(n.parent.children)
 	n.parent.children = append(n.parent.children, n)
+	n.parent.names.add(n.hash)
+	n.parent.grow(1 + n.below)
 }
 
 func (m *model) unlink(n *node) {
@@ -189,6 +187,16 @@ func (m *model) unlink(n *node) {
 	last := siblings[len(siblings)-1]
 	siblings[n.slot], last.slot = last, n.slot
 	n.parent.children = siblings[:len(siblings)-1]
+	n.parent.names.remove(n.hash)
+	n.parent.grow(-1 - n.below)
+}
+
+// grow counts descendants of n, which are also those of what n is linked below.
+func (n *node) grow(by int32) {
+	for n.below += by; n.now() != nil && n.parent != nil; {
+		n = n.parent
+		n.below += by
+	}
 }
 
 func (m *model) own(n *node, session int64) {
@@ -207,10 +215,13 @@ func (m *model) disown(n *node, session int64) {
 	m.ephemerals[session] = owned
 }
 
+// statesPerPage is how many states are made room for at once.
+const statesPerPage = 128
+
 // newState returns a copy of s that lives as long as the model.
 func (m *model) newState(s *state) *state {
 	if len(m.states) == 0 {
-		m.states = make([]state, 256)
+		m.states = make([]state, statesPerPage)
 	}
 	n := &m.states[0]
 	m.states = m.states[1:]
@@ -218,12 +229,13 @@ func (m *model) newState(s *state) *state {
 	return n
 }
 
-// set gives n a new state as of zxid; nil removes it. Parents are the caller's.
-func (m *model) set(n *node, zxid int64, s *state, ended bool) {
+// set gives n the new state s as of zxid. Parents are the caller's.
+func (m *model) set(n *node, zxid int64, s *state) {
 	old := n.now()
-	n.versions = append(n.versions, version{zxid, s, ended})
-	m.trail = append(m.trail, change{n: n})
-	m.turn(n, old, s)
+	s.zxid, s.before = zxid, n.last
+	n.last = s
+	m.trail = append(m.trail, n)
+	m.turn(n, old, n.now())
 }
 
 // turn keeps the sets of children and ephemerals in step with a state change.
@@ -245,9 +257,9 @@ func (m *model) turn(n *node, from, to *state) {
 // undo takes back every change recorded in the trail beyond its first keep.
 func (m *model) undo(keep int) {
 	for i := len(m.trail) - 1; i >= keep; i-- {
-		n := m.trail[i].n
+		n := m.trail[i]
 		from := n.now()
-		n.versions = n.versions[:len(n.versions)-1]
+		n.last = n.last.before
 		m.turn(n, from, n.now())
 	}
 	m.trail = m.trail[:keep]
@@ -265,8 +277,8 @@ func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
 // aclOf returns the ACL by which a write to n is judged.
 func (m *model) aclOf(n *node, s *state) []jute.ACL {
 	back := m.lag[n]
-	for i := len(n.versions) - 2; back > 0 && i >= 0 && n.versions[i].state != nil; i-- {
-		if v := n.versions[i].state; v.aversion != s.aversion {
+	for v := n.last.before; back > 0 && v != nil && !v.absent; v = v.before {
+		if v.aversion != s.aversion {
 			s = v
 			back--
 		}
@@ -289,19 +301,8 @@ func reapable(n *node) (total int32) {
 	for _, child := range n.children {
 		below := reapable(child)
 		total += below
-		if life := child.now().life; (life == container || life == withTTL) && below == descendants(child) {
+		if life := child.now().life; (life == container || life == withTTL) && below == child.below {
 			total++
-		}
-	}
-	return total
-}
-
-// descendants counts what exists below n.
-func descendants(n *node) int32 {
-	total := int32(len(n.children))
-	for _, c := range n.children {
-		if len(c.children) > 0 {
-			total += descendants(c)
 		}
 	}
 	return total

@@ -31,17 +31,16 @@ func (m *mismatch) String() string {
 // read compares a read's reply with the model's present state.
 func (c *checker) read(o *op) mismatch {
 	w := c.readingOf(o)
-	c.reading = o.req
-	ids := o.conn.ids[:o.ids]
-	switch w.req.op() {
+	c.reading = o
+	switch w.kind {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
-		return c.readNode(w.req.op(), c.m.nodeAt(w.at, ""), ids, &w.shown)
+		return c.readNode(w.kind, w.nodes[0], w.ids, &w.shown)
 	case jute.OpGetEphemerals:
 		c.dec.Reset(w.req.Body)
 		prefix := c.dec.String()
 		return c.readEphemerals(o.conn, prefix, w.rep)
 	case jute.OpMultiRead:
-		return c.readMulti(w, ids)
+		return c.readMulti(w)
 	case jute.OpSync:
 		c.dec.Reset(w.req.Body)
 		if path := c.dec.String(); w.code == jute.OK && w.path != path {
@@ -93,7 +92,7 @@ func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatc
 	}
 	s := n.now()
 	if s.life == ephemeral {
-		n.seenAlive = max(n.seenAlive, c.reading)
+		n.seenAlive = max(n.seenAlive, c.reading.req)
 	}
 	var bad mismatch
 	switch op {
@@ -104,12 +103,12 @@ func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatc
 	case jute.OpGetACL:
 		bad = c.readACL(n, s, ids, w.acl)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		if bad = c.children(n, w.kids); bad.found() {
+		if bad = c.children(n, w); bad.found() {
 			return bad
 		}
 	case jute.OpGetAllChildrenNumber:
-		if want := descendants(n); w.count != want {
-			return mismatch{X1, "the number of all children", n, w.count, want}
+		if w.count != n.below {
+			return mismatch{X1, "the number of all children", n, w.count, n.below}
 		}
 		return bad
 	}
@@ -187,22 +186,31 @@ func statField(g, w *jute.Stat) (string, int64, int64) {
 }
 
 // children compares a list of names with the model's set.
-func (c *checker) children(n *node, names []*place) mismatch {
+func (c *checker) children(n *node, w *shown) mismatch {
+	if w.kids == n.names {
+		return mismatch{}
+	}
+	var names []string
+	if c.dec.Reset(w.rep.Body); w.part == 0 {
+		names = c.dec.Strings()
+	} else if results, err := jute.DecodeMultiResponse(&c.dec); err == nil {
+		names = results[w.part-1].Children
+	}
 	c.m.mark++
 	count := len(names)
-	for _, at := range names {
-		child := c.m.known(at)
+	for _, name := range names {
+		child := c.m.nodes[childPath(n, name)]
 		switch {
 		case child != nil && child.opaque:
 			child.mark = c.m.mark
 			continue
 		case child == nil || child.now() == nil:
 			if child != nil && child.endedAlready() {
-				return mismatch{X8, "a child", n, baseName(at.path), "gone with its session"}
+				return mismatch{X8, "a child", n, name, "gone with its session"}
 			}
-			return mismatch{X1, "a child", n, baseName(at.path), "no child"}
+			return mismatch{X1, "a child", n, name, "no child"}
 		case child.mark == c.m.mark:
-			return mismatch{X1, "a child", n, baseName(at.path) + " twice", "there once"}
+			return mismatch{X1, "a child", n, name + " twice", "there once"}
 		}
 		child.mark = c.m.mark
 	}
@@ -219,9 +227,15 @@ func (c *checker) children(n *node, names []*place) mismatch {
 
 func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
+func childPath(n *node, name string) string {
+	if n.path == "/" {
+		return "/" + name
+	}
+	return n.path + "/" + name
+}
+
 func (n *node) endedAlready() bool {
-	last := len(n.versions) - 1
-	return last >= 0 && n.versions[last].ended
+	return n.last != nil && n.last.ended
 }
 
 func (c *checker) readEphemerals(k *conn, prefix string, rep *Event) mismatch {
@@ -254,20 +268,20 @@ func (c *checker) readEphemerals(k *conn, prefix string, rep *Event) mismatch {
 	return mismatch{}
 }
 
-func (c *checker) readMulti(w *reading, ids []jute.ID) mismatch {
+func (c *checker) readMulti(w *reading) mismatch {
 	if w.invalid != jute.OK || w.code != jute.OK {
 		return mismatch{}
 	}
 	if w.bad != nil || len(w.results) != len(w.ops) {
 		return mismatch{X1, "the number of results", nil, len(w.results), len(w.ops)}
 	}
-	kids := w.kids
 	for i := range w.ops {
-		n := c.m.nodeAt(w.ats[i], "")
 		r := &w.results[i]
-		part := shown{zxid: w.zxid, code: r.Err, data: r.Data, kids: kids[:len(r.Children)], stat: r.Stat}
-		kids = kids[len(r.Children):]
-		if bad := c.readNode(w.ops[i].Op, n, ids, &part); bad.found() {
+		part := shown{rep: w.rep, part: i + 1, zxid: w.zxid, code: r.Err, data: r.Data, stat: r.Stat}
+		for _, name := range r.Children {
+			part.kids.add(hashName(name))
+		}
+		if bad := c.readNode(w.ops[i].Op, w.nodes[i], w.ids, &part); bad.found() {
 			return bad
 		}
 	}
@@ -278,18 +292,17 @@ func (c *checker) readMulti(w *reading, ids []jute.ID) mismatch {
 // before a session's end, or before a multi that others have seen, breaks a
 // more telling rule than X1.
 func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
-	last := len(n.versions) - 1
-	if last < 0 {
+	v := n.last
+	if v == nil {
 		return X1
 	}
-	v := &n.versions[last]
-	if w.code == jute.ErrNoNode && v.state != nil && v.life == ephemeral {
+	if w.code == jute.ErrNoNode && v.life == ephemeral {
 		return S1
 	}
-	if v.state == nil && v.ended && w.code == jute.OK {
+	if v.ended && w.code == jute.OK {
 		return X8
 	}
-	if v.state != nil && v.mtime.multi && v.mtime.seen && n.showsBefore(v.mzxid, w, op) {
+	if !v.absent && v.mtime.multi && v.mtime.seen && n.showsBefore(v.mzxid, w, op) {
 		return Multi
 	}
 	return X1
@@ -297,16 +310,16 @@ func (c *checker) blame(n *node, w *shown, op jute.Op) Rule {
 
 // showsBefore says whether a reply shows n as it was before the change at mzxid.
 func (n *node) showsBefore(mzxid int64, w *shown, op jute.Op) bool {
-	i := len(n.versions) - 1
-	for i >= 0 && n.versions[i].state != nil && n.versions[i].mzxid == mzxid {
-		i--
+	v := n.last
+	for v != nil && !v.absent && v.mzxid == mzxid {
+		v = v.before
 	}
-	if i < 0 || n.versions[i].state == nil || w.code != jute.OK {
+	if v == nil || v.absent || w.code != jute.OK {
 		return w.code == jute.ErrNoNode
 	}
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren2:
-		return w.bad == nil && w.stat.Mzxid == n.versions[i].mzxid && w.stat.Czxid == n.versions[i].czxid
+		return w.bad == nil && w.stat.Mzxid == v.mzxid && w.stat.Czxid == v.czxid
 	}
 	return false
 }

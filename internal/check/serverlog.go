@@ -218,14 +218,16 @@ func (c *checker) moves() {
 func (c *checker) entry(e *Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, op: e.Op, body: e.Body, ops: w.ops, ats: w.ats, got: w.made, invalid: w.invalid}
-	s := c.sessions[e.Session]
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.ids, op: e.Op, body: &e.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
+	o := w.o
+	var s *session
+	if o != nil {
+		s = w.conn.session
+	} else {
+		s = c.sessions[e.Session]
+	}
 	if s != nil && s.endZxid != 0 && e.Zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("the log has a %s of session %#x at zxid %#x, after the session's end at %#x", e.Op, s.id, e.Zxid, s.endZxid))
-	}
-	o := w.o
-	if o != nil {
-		r.ids = o.conn.ids[:o.ids]
 	}
 	if w.forged {
 		c.violate(Origin, fmt.Sprintf("the log's %s at zxid %#x is not what its client sent", e.Op, e.Zxid), int(o.req))

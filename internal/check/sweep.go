@@ -51,41 +51,40 @@ func (c *checker) stamp(zxid int64) *stamp {
 // write applies an acknowledged write and compares its reply.
 func (c *checker) write(w *reading, zxid int64) {
 	c.rep.Writes++
-	o, req, rep := w.o, w.req, w.rep
-	s := o.conn.session
+	o, s := w.o, w.conn.session
 	if s.endZxid != 0 && zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: o.conn.ids[:o.ids], op: req.op(), body: req.Body, ops: w.ops, ats: w.ats, got: w.made, invalid: w.invalid}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.ids, op: w.kind, body: &w.req.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
 	var out outcome
 	attempt := func() mismatch {
 		out = c.m.apply(&r, &c.dec)
 		return c.result(w, &out)
 	}
 	bad := attempt()
-	if out.shaky && rep.code() == jute.OK && out.err == jute.OK && c.renamed(o, &r, &out) {
+	if out.shaky && w.code == jute.OK && out.err == jute.OK && c.renamed(o, &r, &out) {
 		attempt()
 	}
 	if bad.found() && !out.shaky && c.opt.ACLLags {
-		bad = c.overlookSetACL(&r, bad, &out, attempt)
+		bad = c.overlookSetACL(w.req, bad, &out, attempt)
 	}
 	if bad.found() && !out.shaky {
 		bad = c.explainWrite(o, bad, &out, attempt)
 	}
-	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(req, &out), zxid) {
-		if rep.code() != jute.OK {
+	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(w.req, &out), zxid) {
+		if w.code != jute.OK {
 			c.m.undo(0)
 		}
 		return
 	}
 	if bad.found() && !out.shaky {
 		c.violate(bad.rule, bad.String(), int(o.rep), int(o.req))
-		if rep.code() != jute.OK {
+		if w.code != jute.OK {
 			c.m.undo(0) // the servers say it did nothing; go on from there
 		}
 	}
 	c.fire(zxid, false)
-	if req.op() == jute.OpCloseSession {
+	if w.kind == jute.OpCloseSession {
 		s.endZxid = zxid
 	}
 }
@@ -95,8 +94,8 @@ const lagsMax = 4
 
 // overlookSetACL tries to make sense of a result by older ACLs of the znodes
 // touched: of one of them, then of all.
-func (c *checker) overlookSetACL(r *request, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
-	nodes := c.touched(&Event{Num: int32(r.op), Body: r.body}, out)
+func (c *checker) overlookSetACL(req *Event, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
+	nodes := c.touched(req, out)
 	defer func() { c.m.lag = nil }()
 	try := func(lag map[*node]int) bool {
 		c.m.undo(0)
@@ -188,19 +187,18 @@ func (c *checker) touched(req *Event, out *outcome) []*node {
 
 // result compares a write's reply with what the model made of it.
 func (c *checker) result(w *reading, out *outcome) mismatch {
-	req, rep := w.req, w.rep
-	if rep.code() != out.err {
-		return mismatch{Result, "the code of a " + req.op().String(), out.n, rep.code(), out.err}
+	if w.code != out.err {
+		return mismatch{Result, "the code of a " + w.kind.String(), out.n, w.code, out.err}
 	}
-	if rep.code() != jute.OK || out.shaky {
+	if w.code != jute.OK || out.shaky {
 		return mismatch{}
 	}
-	switch req.op() {
+	switch w.kind {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		if w.path != out.n.path {
 			return wrongName(out.n, w.path)
 		}
-		if req.op() == jute.OpCreate {
+		if w.kind == jute.OpCreate {
 			return mismatch{}
 		}
 		return c.resultStat(w, out)
@@ -271,11 +269,11 @@ func (c *checker) resultMulti(w *reading, out *outcome) mismatch {
 
 // answer compares a read and arms the watch it left.
 func (c *checker) answer(w *reading) {
-	o, req, rep := w.o, w.req, w.rep
-	if s := o.conn.session; c.exact && s.endZxid != 0 && rep.Zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
-		c.violate(S2, fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, req.op(), rep.Zxid), int(o.rep), int(o.req))
+	o := w.o
+	if s := w.conn.session; c.exact && s.endZxid != 0 && w.zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
+		c.violate(S2, fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, w.kind, w.zxid), int(o.rep), int(o.req))
 	}
-	switch req.op() {
+	switch w.kind {
 	case jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpWhoAmI:
 		return
 	case jute.OpSetWatches, jute.OpSetWatches2:
@@ -289,7 +287,7 @@ func (c *checker) answer(w *reading) {
 		return
 	}
 	c.rep.Reads++
-	c.stale(req, rep.Zxid)
+	c.stale(w.sent, w.zxid)
 	if bad := c.read(o); bad.found() {
 		c.explainRead(o, bad)
 	}
@@ -319,17 +317,17 @@ func (c *checker) addWatch(o *op) {
 
 // armRead arms the watch a read asked for.
 func (c *checker) armRead(w *reading) {
-	kind := w.req.op()
+	kind := w.kind
 	if !w.watch || w.code != jute.OK && !(kind == jute.OpExists && w.code == jute.ErrNoNode) {
 		return
 	}
-	n := c.m.nodeAt(w.at, "")
+	n := w.nodes[0]
 	switch {
 	case n.opaque:
 	case kind == jute.OpGetChildren || kind == jute.OpGetChildren2:
-		arm(&n.child, w.o.conn, modeStandard)
+		arm(&n.child, w.conn, modeStandard)
 	default:
-		arm(&n.data, w.o.conn, modeStandard)
+		arm(&n.data, w.conn, modeStandard)
 	}
 }
 
@@ -377,8 +375,8 @@ func (c *checker) fewer(o *op) bool {
 	if c.exact || w.code != jute.OK || w.bad != nil {
 		return false
 	}
-	n := c.m.nodeAt(w.at, "")
-	want, gone := descendants(n), reapable(n)
+	n := w.nodes[0]
+	want, gone := n.below, reapable(n)
 	return w.count < want && w.count >= want-gone
 }
 

@@ -42,6 +42,7 @@ type expectation struct {
 
 	matched bool
 	overdue int32 // index of the reply that should have waited for it
+	alike   int32 // once matched: how many that follow are known to be, too
 }
 
 func arm(list *[]watcher, k *conn, mode uint8) {

@@ -17,9 +17,11 @@ type op struct {
 	req   int32 // index of the event
 	rep   int32 // index of the reply, -1 if none came
 	ids   int32 // identities the connection had
+	id    int32 // index in checker.ops
 	kind  jute.Op
 	code  jute.Code // of the reply
-	zxid  int64     // of the reply
+	zxid  int64     // of the reply's header
+	own   int64     // of an acknowledged write: its zxid
 	floor int64     // highest zxid anybody had seen when the request was sent
 }
 
@@ -78,6 +80,7 @@ type checker struct {
 	sessions map[int64]*session
 	order    []*session // in order of appearance
 	ops      []op
+	named    names // by them
 	highest  int64 // zxid anybody has seen so far
 	acked    int64 // highest zxid acknowledged in a reply so far
 	m        *model
@@ -96,7 +99,7 @@ type checker struct {
 	pos      int      // in items
 	present  *reading // of the item the sweep is at
 	rereads  *reader  // decodes other items for it
-	reading  int32    // the request being compared
+	reading  *op      // being compared
 	taken    zxidSet
 	reserved zxidSet   // by evidence
 	stamps   [][]stamp // in pages, as they were made
@@ -144,6 +147,7 @@ func (c *checker) conn(e *Event) *conn {
 	return k
 }
 
+// wire is the first pass.
 func (c *checker) wire() {
 	replies, notes := 0, 0
 	for i := range c.h.Events {
@@ -154,11 +158,17 @@ func (c *checker) wire() {
 			notes++
 		}
 	}
-	c.ops = make([]op, 0, len(c.h.Events)-replies-notes)
+	requests := len(c.h.Events) - replies - notes // and few others
+	c.ops = make([]op, 0, requests)
 	c.notes = make([]int32, 0, notes)
 	for share := range c.toHear {
 		c.toHear[share] = make([]int32, 0, (replies+notes)/hearShares)
 	}
+	together(c.packets, func() { c.name(requests) })
+}
+
+// packets goes through the events in their order.
+func (c *checker) packets() {
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
 		if e.Kind == KindDump {
@@ -259,7 +269,7 @@ func (c *checker) request(k *conn, e *Event, i int) {
 		s.closing = s.closing || e.op() == jute.OpCloseSession
 	}
 	k.pending = append(k.pending, int32(len(c.ops)))
-	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), kind: e.op(), floor: c.highest})
+	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), id: int32(len(c.ops)), kind: e.op(), floor: c.highest})
 }
 
 func (c *checker) reply(k *conn, e *Event, i int) {
@@ -267,7 +277,7 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	if o == nil {
 		return
 	}
-	o.rep, o.code, o.zxid = int32(i), e.code(), e.Zxid
+	o.rep, o.code, o.zxid, o.own = int32(i), e.code(), e.Zxid, e.Zxid
 	c.rep.Answered++
 	s := k.session
 	if s == nil {
@@ -389,6 +399,9 @@ func (c *checker) acknowledged(k *conn, o *op, e *Event, i int) {
 		c.violate(RealTime, fmt.Sprintf("the write has zxid %#x, but zxid %#x had been seen before the write was sent", e.Zxid, o.floor), i, int(o.req))
 	}
 	c.rep.Acknowledged++
+	if !c.exact {
+		o.own = ownZxid(o, e.Body)
+	}
 	s.lastWrite = max(s.lastWrite, e.Zxid)
 	c.acked = max(c.acked, e.Zxid)
 	if k.firstWrite == 0 {

@@ -110,26 +110,24 @@ func (d *patient) usedLater(i int, session int64) bool {
 func (d *patient) undead() bool {
 	c := d.swept()
 	i := d.pickReply(jute.ErrNoNode, func(i int, e *Event) bool {
-		v := c.m.node(d.path(i)).lastAt(e.Zxid)
-		return v > 0 && c.m.node(d.path(i)).versions[v].ended
+		s := c.m.node(d.path(i)).lastAt(e.Zxid)
+		return s != nil && s.ended
 	}, jute.OpExists)
 	if i < 0 {
 		return false
 	}
 	n := c.m.node(d.path(i))
-	g := n.versions[n.lastAt(d.h.Events[i].Zxid)-1].stat()
+	g := n.lastAt(d.h.Events[i].Zxid).before.stat()
 	d.h.Events[i].Num, d.h.Events[i].Body = 0, g.Append(nil)
 	return true
 }
 
-func (n *node) lastAt(zxid int64) int {
-	last := -1
-	for i := range n.versions {
-		if n.versions[i].zxid <= zxid {
-			last = i
-		}
+func (n *node) lastAt(zxid int64) *state {
+	s := n.last
+	for s != nil && s.zxid > zxid {
+		s = s.before
 	}
-	return last
+	return s
 }
 
 // swept returns a checker that has swept the history, for what it knows.
@@ -152,7 +150,7 @@ func (d *patient) undeadChild() bool {
 	c := d.swept()
 	for _, path := range slices.Sorted(maps.Keys(c.m.nodes)) {
 		n := c.m.nodes[path]
-		if len(n.versions) != 2 || n.versions[1].zxid != z || !n.versions[1].ended || n.parent == nil {
+		if s := n.last; s == nil || !s.ended || s.zxid != z || s.before.before != nil || n.parent == nil {
 			continue
 		}
 		j := d.pickReply(jute.OK, func(j int, e *Event) bool { return e.Zxid >= z && d.path(j) == n.parent.path }, jute.OpGetChildren)
