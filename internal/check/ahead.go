@@ -22,37 +22,40 @@ const (
 // A reading is what the records of one request and its reply say. The sweep looks
 // at nothing else, if all is well: the events are far away in memory.
 type reading struct {
-	o      *op    // nil for an entry of the log whose author kept no journal
-	req    *Event // nil if o is
-	kind   jute.Op
-	conn   *conn
-	ids    []jute.ID // that the connection had
-	sent   int64     // the time of the request
-	watch  bool      // a read asks for a watch
-	forged bool      // an entry of the log isn't what its author sent
+	o       *op    // nil for an entry of the log whose author kept no journal
+	req     *Event // nil if o is
+	conn    *conn  // nil if o is
+	sent    int64  // the time of the request
+	kind    jute.Op
+	invalid jute.Code // that a write or multiRead ends with if it can't be decoded
+	ids     int32     // identities the connection had
+	watch   bool      // a read asks for a watch
+	forged  bool      // an entry of the log isn't what its author sent
 
-	nodes []*node // that the request names
-
-	// Of a write or multiRead: its operations, one unless it is a multi, and the
-	// code it ends with if it can't be decoded.
-	ops     []jute.MultiOp
-	invalid jute.Code
-
+	nodes []*node        // that the request names
+	ops   []jute.MultiOp // of a write or multiRead, one unless it is a multi
 	shown
 	results []jute.MultiResult // of a multi or multiRead
+}
+
+// identities returns those that the connection had.
+func (w *reading) identities() []jute.ID {
+	if w.conn == nil {
+		return nil
+	}
+	return w.conn.ids[:w.ids]
 }
 
 // shown is what a reply shows. Which fields count depends on the operation.
 type shown struct {
 	rep   *Event // nil if there is none
-	part  int    // of a multiRead's results, 1 and up
 	zxid  int64
 	code  jute.Code
+	part  int32 // of a multiRead's results, 1 and up
+	count int32
 	path  string
 	data  []byte
-	acl   []jute.ACL
 	kids  nameSet
-	count int32
 	stat  jute.Stat
 	bad   error // the record is cut short
 }
@@ -106,7 +109,7 @@ func (r *reader) op(o *op, w *reading) {
 // author says who sent a request, and when.
 func (r *reader) author(o *op, w *reading) {
 	w.o, w.req, w.kind = o, &r.c.h.Events[o.req], o.kind
-	w.conn, w.ids, w.sent = o.conn, o.conn.ids[:o.ids], w.req.Time
+	w.conn, w.ids, w.sent = o.conn, o.ids, w.req.Time
 }
 
 // request decodes w.req.
@@ -159,7 +162,7 @@ func (r *reader) reply(w *reading) {
 	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		w.stat.Decode(d)
 	case jute.OpGetACL:
-		w.acl = jute.DecodeACLs(d)
+		jute.DecodeACLs(d) // readACL looks at them
 		w.stat.Decode(d)
 	case jute.OpGetChildren, jute.OpGetChildren2:
 		for range max(d.Count(4), 0) {

@@ -34,8 +34,6 @@ type stamp struct {
 type state struct {
 	zxid   int64  // of the change that made it
 	before *state // the state until then, nil if none is known
-	absent bool
-	ended  bool // absent, as it went with its session
 
 	czxid, mzxid, pzxid int64
 	ctime, mtime        *stamp
@@ -43,10 +41,12 @@ type state struct {
 	creations           int32 // of children: the stored cversion, next sequence number
 	numChildren         int32
 	owner               int64 // session, for an ephemeral
-	life                lifetime
 	data                []byte
 	acl                 []jute.ACL
 	open                jute.Perm // what acl grants to everybody, for speed
+	life                lifetime
+	absent              bool
+	ended               bool // absent, as it went with its session
 }
 
 // permits is permits of s's ACL.
@@ -56,27 +56,29 @@ func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
 
 // A node is everything ever known of one path, existing or not.
 type node struct {
-	path        string
-	parent      *node   // nil for "/" and for what isn't a path
-	last        *state  // nil if it never existed
-	children    []*node // that exist now
-	names       nameSet // of children
-	hash        uint64  // of its own
-	below       int32   // how many exist anywhere below
-	kids        []*node // ever named
-	slot        int     // index in parent.children while it exists
-	ownSlot     int     // index in the session's ephemerals
-	look        int64   // set by lookahead
-	verified    int64   // zxid of the last read that agreed on the Stat
-	mark        int64   // set by readers that compare sets
-	opaque      bool    // not checked: the history doesn't cover it
-	lost        bool    // opaque because an unanswered write left it undecided
-	reapGuessed bool    // the servers' removal of it is a guess
-	deafFrom    int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
-	seenAlive   int32   // index of the last request that found it
+	path     string
+	parent   *node  // nil for "/" and for what isn't a path
+	last     *state // nil if it never existed
+	verified int64  // zxid of the last read that agreed on the Stat
+	opaque   bool   // not checked: the history doesn't cover it
+	lost     bool   // opaque because an unanswered write left it undecided
+	below    int32  // how many exist anywhere below
 
 	data, child []watcher // the two watch tables, of all connections
 	recursive   []*conn   // those in data with a recursive watch that may still hear
+
+	hash     uint64  // of its own name
+	names    nameSet // of children
+	children []*node // that exist now
+	slot     int     // index in parent.children while it exists
+	ownSlot  int     // index in the session's ephemerals
+
+	kids        []*node // ever named
+	look        int64   // set by lookahead
+	mark        int64   // set by readers that compare sets
+	deafFrom    int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
+	seenAlive   int32   // index of the last request that found it
+	reapGuessed bool    // the servers' removal of it is a guess
 
 	maybes []*maybe // unanswered writes that may have touched it
 }
@@ -119,6 +121,7 @@ type model struct {
 	lag        map[*node]int // setACLs that the next write's permission checks overlook
 	recursive  int           // recursive watches registered, alive or not
 	states     []state       // room for the next ones: they live as long as the model
+	room       []node        // the same for nodes
 }
 
 func newModel(opt *Options) *model {
@@ -141,7 +144,12 @@ func (m *model) node(path string) *node {
 	if n := m.nodes[path]; n != nil {
 		return n
 	}
-	n := &node{path: path, hash: hashName(baseName(path)), opaque: m.opt.opaque(path)}
+	if len(m.room) == 0 {
+		m.room = make([]node, nodesPerPage)
+	}
+	n := &m.room[0]
+	m.room = m.room[1:]
+	n.path, n.hash, n.opaque = path, hashName(baseName(path)), m.opt.opaque(path)
 	m.nodes[path] = n
 	if p := parentPath(path); p != "" && path != "/" {
 		n.parent = m.node(p)
@@ -215,8 +223,11 @@ func (m *model) disown(n *node, session int64) {
 	m.ephemerals[session] = owned
 }
 
-// statesPerPage is how many states are made room for at once.
-const statesPerPage = 128
+// statesPerPage and nodesPerPage are how many are made room for at once.
+const (
+	statesPerPage = 128
+	nodesPerPage  = 32
+)
 
 // newState returns a copy of s that lives as long as the model.
 func (m *model) newState(s *state) *state {

@@ -34,7 +34,7 @@ func (c *checker) read(o *op) mismatch {
 	c.reading = o
 	switch w.kind {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
-		return c.readNode(w.kind, w.nodes[0], w.ids, &w.shown)
+		return c.readNode(w.kind, w.nodes[0], w.identities(), &w.shown)
 	case jute.OpGetEphemerals:
 		c.dec.Reset(w.req.Body)
 		prefix := c.dec.String()
@@ -101,7 +101,7 @@ func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatc
 			return mismatch{c.blame(n, w, op), "the data", n, short(w.data), short(s.data)}
 		}
 	case jute.OpGetACL:
-		bad = c.readACL(n, s, ids, w.acl)
+		bad = c.readACL(n, s, ids, w)
 	case jute.OpGetChildren, jute.OpGetChildren2:
 		if bad = c.children(n, w); bad.found() {
 			return bad
@@ -123,8 +123,9 @@ func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatc
 	return bad
 }
 
-func (c *checker) readACL(n *node, s *state, ids []jute.ID, got []jute.ACL) mismatch {
-	want := maskACL(s.acl, ids)
+func (c *checker) readACL(n *node, s *state, ids []jute.ID, w *shown) mismatch {
+	c.dec.Reset(w.rep.Body)
+	got, want := decodeACL(&c.dec), maskACL(s.acl, ids)
 	same := len(got) == len(want)
 	for i := 0; same && i < len(got); i++ {
 		same = got[i] == want[i]
@@ -275,13 +276,14 @@ func (c *checker) readMulti(w *reading) mismatch {
 	if w.bad != nil || len(w.results) != len(w.ops) {
 		return mismatch{X1, "the number of results", nil, len(w.results), len(w.ops)}
 	}
+	ids := w.identities()
 	for i := range w.ops {
 		r := &w.results[i]
-		part := shown{rep: w.rep, part: i + 1, zxid: w.zxid, code: r.Err, data: r.Data, stat: r.Stat}
+		part := shown{rep: w.rep, part: int32(i) + 1, zxid: w.zxid, code: r.Err, data: r.Data, stat: r.Stat}
 		for _, name := range r.Children {
 			part.kids.add(hashName(name))
 		}
-		if bad := c.readNode(w.ops[i].Op, w.nodes[i], w.ids, &part); bad.found() {
+		if bad := c.readNode(w.ops[i].Op, w.nodes[i], ids, &part); bad.found() {
 			return bad
 		}
 	}

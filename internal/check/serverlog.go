@@ -218,7 +218,7 @@ func (c *checker) moves() {
 func (c *checker) entry(e *Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.ids, op: e.Op, body: &e.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
 	o := w.o
 	var s *session
 	if o != nil {

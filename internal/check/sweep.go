@@ -55,7 +55,7 @@ func (c *checker) write(w *reading, zxid int64) {
 	if s.endZxid != 0 && zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.ids, op: w.kind, body: &w.req.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
 	var out outcome
 	attempt := func() mismatch {
 		out = c.m.apply(&r, &c.dec)
