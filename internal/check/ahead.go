@@ -7,9 +7,9 @@ import (
 )
 
 // The sweep knows what it will look at long before it does: the records of the
-// items to come, and the names in them. So a second goroutine decodes them, a
-// few stretches of items ahead, and leaves the first the model. What the second
-// reads doesn't change during the sweep; nodes, which do, it only passes on.
+// items to come. So a second goroutine decodes them, a few stretches of items
+// ahead, and leaves the first the model. What the second reads doesn't change
+// during the sweep; nodes, which do, it only passes on.
 
 const (
 	// stretchItems is how many items are handed over at once: enough to make the
@@ -32,8 +32,8 @@ type reading struct {
 	watch   bool      // a read asks for a watch
 	forged  bool      // an entry of the log isn't what its author sent
 
-	nodes []*node        // that the request names
-	ops   []jute.MultiOp // of a write or multiRead, one unless it is a multi
+	at  *node          // that the request names first
+	ops []jute.MultiOp // of a write or multiRead, one unless it is a multi
 	shown
 	results []jute.MultiResult // of a multi or multiRead
 }
@@ -115,7 +115,9 @@ func (r *reader) author(o *op, w *reading) {
 // request decodes w.req.
 func (r *reader) request(w *reading) {
 	t := &r.c.named
-	w.nodes = t.nodesOf(w.o.id)
+	if nodes := t.nodesOf(w.o.id); len(nodes) > 0 {
+		w.at = nodes[0]
+	}
 	switch w.kind {
 	case jute.OpMulti, jute.OpMultiRead:
 		m := &t.multis[t.of[w.o.id].multi]

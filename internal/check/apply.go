@@ -19,14 +19,18 @@ type request struct {
 	// What body says, if somebody has decoded it and nobody need look at it: see
 	// reading.
 	ops     []jute.MultiOp
-	nodes   []*node
-	made    string // the path a sequential create says it got
+	at      *node   // that the first of them names
+	nodes   []*node // that they all name
+	made    string  // the path a sequential create says it got
 	invalid jute.Code
 }
 
 // node returns the node that operation i names, which has this path.
 func (r *request) node(m *model, i int, path string) *node {
-	if i < len(r.nodes) {
+	switch {
+	case i == 0 && r.at != nil:
+		return r.at
+	case i < len(r.nodes):
 		return r.nodes[i]
 	}
 	return m.node(path)

@@ -11,7 +11,8 @@
 //
 //  1. wire.go reads the events in the order of their times, pairs replies with
 //     requests and checks what needs no model: one connection's order, one
-//     session's across its connections, and real time.
+//     session's across its connections, and real time. A second goroutine looks
+//     up the paths of the requests meanwhile (names.go).
 //  2. order.go sorts by zxid; sweep.go applies each write to a naive model
 //     (model.go, apply.go) and compares its result, and compares each read with
 //     the state it claims to show (read.go). It keeps every connection's watch
@@ -19,9 +20,9 @@
 //     goroutine decodes what the sweep needs, ahead of it (ahead.go).
 //  3. hear.go lays beside that what each connection heard.
 //
-// The model is a map from path to the list of the znode's states by zxid. It
-// shares no code with the server's tree, only the words on the wire (package
-// jute).
+// The model is a map from path to the list of the znode's states by zxid, newest
+// first. It shares no code with the server's tree, only the words on the wire
+// (package jute).
 //
 // # What wasn't answered
 //

@@ -386,7 +386,7 @@ func (c *checker) lookahead(from int) int {
 		req := &c.h.Events[o.req]
 		switch op := req.op(); {
 		case isWrite(op):
-			for _, n := range c.touched(req, nil) {
+			for _, n := range c.touched(o, nil) {
 				if n.look == c.look {
 					n.look = 0
 					left--

@@ -30,6 +30,7 @@ type maybe struct {
 	placed  bool
 	guessed bool // placed, but something else may have been meant
 	expires bool
+	listed  int64 // set by candidates
 }
 
 // explainDepth and explainTries bound the search for a set of maybes that
@@ -76,7 +77,7 @@ func (c *checker) suppose() {
 		b := &maybe{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}
 		lastOf[o.conn.id] = b
 		c.maybes = append(c.maybes, b)
-		for _, n := range c.touched(&c.h.Events[o.req], nil) {
+		for _, n := range c.touched(o, nil) {
 			n.maybes = append(n.maybes, b)
 		}
 		if o.kind == jute.OpCloseSession {
@@ -107,15 +108,12 @@ func (k *conn) overtaken() int64 {
 // before zxid.
 func (c *checker) candidates(nodes []*node, zxid int64) []*maybe {
 	var list []*maybe
+	c.listing++
 	add := func(b *maybe) {
-		if b == nil || b.placed || b.after >= zxid {
+		if b == nil || b.placed || b.after >= zxid || b.listed == c.listing {
 			return
 		}
-		for _, x := range list {
-			if x == b {
-				return
-			}
-		}
+		b.listed = c.listing
 		list = append(list, b)
 	}
 	end := func(b *maybe) {
@@ -283,21 +281,23 @@ func (c *checker) certain(b *maybe, zxid int64) []*maybe {
 		if x.placed || x.before != 0 {
 			break // this and all before it were dealt with
 		}
-		alone := true
-		for _, n := range c.touched(&c.h.Events[x.o.req], nil) {
-			alone = alone && (n.last == nil || n.last.zxid <= x.after)
-			for _, y := range n.maybes {
-				alone = alone && (y == x || y == b || y.placed || y.after >= zxid)
-			}
-			if s := n.now(); s != nil && s.life == ephemeral {
-				alone = false // its session may have ended
-			}
-		}
-		if alone {
+		if !slices.ContainsFunc(c.touched(x.o, nil), func(n *node) bool { return n.shared(x, b, zxid) }) {
 			list = append([]*maybe{x}, list...)
 		}
 	}
 	return list
+}
+
+// shared says whether something else than the maybes x and b may have touched n
+// since x was sent, up to zxid.
+func (n *node) shared(x, b *maybe, zxid int64) bool {
+	if n.last != nil && n.last.zxid > x.after {
+		return true
+	}
+	if s := n.now(); s != nil && s.life == ephemeral {
+		return true // its session may have ended
+	}
+	return slices.ContainsFunc(n.maybes, func(y *maybe) bool { return y != x && y != b && !y.placed && y.after < zxid })
 }
 
 // putOne applies one maybe and says whether it changed anything.
@@ -306,8 +306,8 @@ func (c *checker) putOne(b *maybe, zxid int64, loose bool) bool {
 	c.m.events = c.m.events[:0]
 	switch {
 	case b.o != nil:
-		req := &c.h.Events[b.o.req]
-		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: b.o.conn.ids[:b.o.ids], op: req.op(), body: &req.Body}
+		w := c.readingOf(b.o)
+		r := request{zxid: zxid, stamp: &stamp{zxid: zxid}, session: b.s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, at: w.at, nodes: c.named.nodesOf(b.o.id), invalid: w.invalid}
 		c.m.apply(&r, &c.dec)
 	case b.reaped != nil:
 		if s := b.reaped.now(); s != nil && s.life != ephemeral && s.numChildren == 0 {

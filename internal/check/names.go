@@ -56,7 +56,7 @@ func (c *checker) name(requests int) {
 				t.nodes = append(t.nodes, c.m.node(ops[j].Path))
 			}
 		case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber,
-			jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpCheck:
+			jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpSync:
 			d.Reset(e.Body)
 			t.nodes = append(t.nodes, c.m.node(d.String()))
 		}

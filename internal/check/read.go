@@ -34,7 +34,7 @@ func (c *checker) read(o *op) mismatch {
 	c.reading = o
 	switch w.kind {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
-		return c.readNode(w.kind, w.nodes[0], w.identities(), &w.shown)
+		return c.readNode(w.kind, w.at, w.identities(), &w.shown)
 	case jute.OpGetEphemerals:
 		c.dec.Reset(w.req.Body)
 		prefix := c.dec.String()
@@ -276,14 +276,14 @@ func (c *checker) readMulti(w *reading) mismatch {
 	if w.bad != nil || len(w.results) != len(w.ops) {
 		return mismatch{X1, "the number of results", nil, len(w.results), len(w.ops)}
 	}
-	ids := w.identities()
+	ids, nodes := w.identities(), c.named.nodesOf(w.o.id)
 	for i := range w.ops {
 		r := &w.results[i]
 		part := shown{rep: w.rep, part: int32(i) + 1, zxid: w.zxid, code: r.Err, data: r.Data, stat: r.Stat}
 		for _, name := range r.Children {
 			part.kids.add(hashName(name))
 		}
-		if bad := c.readNode(w.ops[i].Op, w.nodes[i], ids, &part); bad.found() {
+		if bad := c.readNode(w.ops[i].Op, nodes[i], ids, &part); bad.found() {
 			return bad
 		}
 	}

@@ -218,8 +218,11 @@ func (c *checker) moves() {
 func (c *checker) entry(e *Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
-	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
+	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, at: w.at, made: w.path, invalid: w.invalid}
 	o := w.o
+	if w.at != nil && len(r.ops) > 1 {
+		r.nodes = c.named.nodesOf(o.id)
+	}
 	var s *session
 	if o != nil {
 		s = w.conn.session

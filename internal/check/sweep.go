@@ -55,7 +55,10 @@ func (c *checker) write(w *reading, zxid int64) {
 	if s.endZxid != 0 && zxid > s.endZxid {
 		c.violate(S2, fmt.Sprintf("a write of session %#x was applied at zxid %#x, after the session's end at %#x", s.id, zxid, s.endZxid), int(o.rep), s.endEvent)
 	}
-	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, nodes: w.nodes, made: w.path, invalid: w.invalid}
+	r := request{zxid: zxid, stamp: c.stamp(zxid), session: s.id, ids: w.identities(), op: w.kind, body: &w.req.Body, ops: w.ops, at: w.at, made: w.path, invalid: w.invalid}
+	if len(r.ops) > 1 {
+		r.nodes = c.named.nodesOf(o.id)
+	}
 	var out outcome
 	attempt := func() mismatch {
 		out = c.m.apply(&r, &c.dec)
@@ -66,12 +69,12 @@ func (c *checker) write(w *reading, zxid int64) {
 		attempt()
 	}
 	if bad.found() && !out.shaky && c.opt.ACLLags {
-		bad = c.overlookSetACL(w.req, bad, &out, attempt)
+		bad = c.overlookSetACL(o, bad, &out, attempt)
 	}
 	if bad.found() && !out.shaky {
 		bad = c.explainWrite(o, bad, &out, attempt)
 	}
-	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(w.req, &out), zxid) {
+	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(o, &out), zxid) {
 		if w.code != jute.OK {
 			c.m.undo(0)
 		}
@@ -94,8 +97,8 @@ const lagsMax = 4
 
 // overlookSetACL tries to make sense of a result by older ACLs of the znodes
 // touched: of one of them, then of all.
-func (c *checker) overlookSetACL(req *Event, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
-	nodes := c.touched(req, out)
+func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func() mismatch) mismatch {
+	nodes := c.touched(o, out)
 	defer func() { c.m.lag = nil }()
 	try := func(lag map[*node]int) bool {
 		c.m.undo(0)
@@ -145,7 +148,7 @@ func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func()
 	c.m.undo(0)
 	zxid := c.h.Events[o.rep].Zxid
 	c.now = c.h.Events[o.rep].Time
-	if len(c.maybes) > 0 && c.explain(zxid, int(o.rep), c.touched(&c.h.Events[o.req], out), func() bool {
+	if len(c.maybes) > 0 && c.explain(zxid, int(o.rep), c.touched(o, out), func() bool {
 		keep := len(c.m.trail)
 		if b := attempt(); b.found() {
 			c.m.undo(keep)
@@ -158,26 +161,15 @@ func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func()
 	return attempt()
 }
 
-// touched lists the nodes whose state decides a write's result.
-func (c *checker) touched(req *Event, out *outcome) []*node {
-	var nodes []*node
-	add := func(path string) {
-		n := c.m.node(path)
+// touched lists the nodes whose state decides a request's result.
+func (c *checker) touched(o *op, out *outcome) []*node {
+	named := c.named.nodesOf(o.id)
+	nodes := make([]*node, 0, 2*len(named)+1)
+	for _, n := range named {
 		nodes = append(nodes, n)
 		if n.parent != nil {
 			nodes = append(nodes, n.parent)
 		}
-	}
-	c.dec.Reset(req.Body)
-	switch req.op() {
-	case jute.OpCloseSession, jute.OpCreateSession:
-	case jute.OpMulti, jute.OpMultiRead:
-		ops, _ := jute.DecodeMulti(&c.dec)
-		for i := range ops {
-			add(ops[i].Path)
-		}
-	default:
-		add(c.dec.String())
 	}
 	if out != nil && out.n != nil {
 		nodes = append(nodes, out.n)
@@ -321,7 +313,7 @@ func (c *checker) armRead(w *reading) {
 	if !w.watch || w.code != jute.OK && !(kind == jute.OpExists && w.code == jute.ErrNoNode) {
 		return
 	}
-	n := w.nodes[0]
+	n := w.at
 	switch {
 	case n.opaque:
 	case kind == jute.OpGetChildren || kind == jute.OpGetChildren2:
@@ -375,7 +367,7 @@ func (c *checker) fewer(o *op) bool {
 	if c.exact || w.code != jute.OK || w.bad != nil {
 		return false
 	}
-	n := w.nodes[0]
+	n := w.at
 	want, gone := n.below, reapable(n)
 	return w.count < want && w.count >= want-gone
 }
@@ -419,7 +411,7 @@ func (c *checker) appliedTwice(req, rep *Event) bool {
 func (c *checker) readNodes(o *op) []*node {
 	req := &c.h.Events[o.req]
 	if req.op() != jute.OpGetEphemerals {
-		return c.touched(req, nil)
+		return c.touched(o, nil)
 	}
 	nodes := append([]*node(nil), c.m.ephemerals[o.conn.session.id]...)
 	c.dec.Reset(c.h.Events[o.rep].Body)

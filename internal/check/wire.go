@@ -109,6 +109,7 @@ type checker struct {
 	unanswered   int // maybes that are writes, not placed
 	placing      []placement
 	look         int64 // marks nodes for lookahead
+	listing      int64 // marks maybes for candidates
 	now          int64 // time of the event being explained
 	premature    bool  // explain by expiries that came too early, too
 	supposing    bool  // reads are compared with a state that may not stay
@@ -149,20 +150,10 @@ func (c *checker) conn(e *Event) *conn {
 
 // wire is the first pass.
 func (c *checker) wire() {
-	replies, notes := 0, 0
-	for i := range c.h.Events {
-		switch c.h.Events[i].Kind {
-		case KindReply:
-			replies++
-		case KindNotification:
-			notes++
-		}
-	}
-	requests := len(c.h.Events) - replies - notes // and few others
+	requests := len(c.h.Events)/2 + 1 // if nearly all were answered
 	c.ops = make([]op, 0, requests)
-	c.notes = make([]int32, 0, notes)
 	for share := range c.toHear {
-		c.toHear[share] = make([]int32, 0, (replies+notes)/hearShares)
+		c.toHear[share] = make([]int32, 0, requests*5/4/hearShares)
 	}
 	together(c.packets, func() { c.name(requests) })
 }
