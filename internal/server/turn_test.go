@@ -71,7 +71,10 @@ func TestReadsOfLargeTree(t *testing.T) {
 		}
 		raw.call(jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 	}
-	if n := v.replica.tree.NodeCount(); n < tree.FetchNodesMin {
+	v.replica.mu.RLock()
+	n := v.replica.tree.NodeCount()
+	v.replica.mu.RUnlock()
+	if n < tree.FetchNodesMin {
 		t.Fatalf("a tree of %d znodes is too small for this test", n)
 	}
 	v.reads = raw.request(v.reads, jute.OpGetData, reading("/missing", false))
