@@ -219,7 +219,6 @@ func (s *Server) putOff(nc net.Conn, c *client) error {
 // session: what they bring waits for it.
 func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
-	read := reader(nc)
 	for {
 		if n > 0 {
 			if !attached {
@@ -253,7 +252,7 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 			return errClosing
 		}
 		var err error
-		n, err = read(buf[len(buf):cap(buf)])
+		n, err = nc.Read(buf[len(buf):cap(buf)])
 		if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
 			err = s.putOff(nc, c)
 		}

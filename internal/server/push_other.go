@@ -6,5 +6,3 @@ import "net"
 
 // tryWriter returns nil: there is no write here that never waits.
 func tryWriter(net.Conn) func([]byte) int { return nil }
-
-func reader(nc net.Conn) func([]byte) (int, error) { return nc.Read }
