@@ -296,9 +296,10 @@ func (l *Loop) Turn() {
 // carryOut writes what raft wants on the disk and applies what is committed; each
 // may be nil. What is committed is on the disk already, and what is written is
 // applied in a later turn: so neither waits for the other, unless one of them is
-// about more than plain entries.
+// about more than plain entries. A write without entries is next to nothing, often
+// nothing but the new commit index: another goroutine would only cost its waking.
 func (l *Loop) carryOut(write, apply *pb.Message) {
-	if apply == nil || write == nil || write.GetSnapshot() != nil || slices.ContainsFunc(apply.GetEntries(), reconfigures) {
+	if apply == nil || len(write.GetEntries()) == 0 || write.GetSnapshot() != nil || slices.ContainsFunc(apply.GetEntries(), reconfigures) {
 		if write != nil {
 			l.write(write)
 		}
