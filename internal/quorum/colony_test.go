@@ -270,6 +270,8 @@ func (b *body) WriteSnapshot(meta storage.Meta, image Image) {
 	b.post(func() { b.loop.Handle(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err}) })
 }
 
+func (b *body) Purge(keep int) { Purge(b.dir, keep, slog.New(slog.DiscardHandler)) }
+
 func (b *body) Beside(work func()) (wait func()) { return work }
 
 // The StateMachine.

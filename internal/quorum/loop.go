@@ -35,6 +35,9 @@ type Shell interface {
 	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
 	// with EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
+	// Purge removes old snapshots, all but the newest keep, and the log that only they
+	// needed. It takes its time beside the loop.
+	Purge(keep int)
 	// Beside begins work, which another goroutine may do. The caller goes on with
 	// what has nothing to do with it, then calls wait, which returns when it is done.
 	Beside(work func()) (wait func())

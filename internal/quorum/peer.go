@@ -72,7 +72,7 @@ func Open(o Options) (*Peer, error) {
 	p.transport.secure = o.Secure
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
 	p.transport.snapshot = p.streams.receive
-	p.writer = snapshotWriter{dir: o.Dir, stop: make(chan struct{}), tell: p.transport.tell}
+	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
 	var err error
 	p.loop, err = NewLoop(LoopOptions{
 		ID: o.ID, Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
@@ -253,3 +253,6 @@ func (p *Peer) SetPeers(members []Member) {
 
 // WriteSnapshot implements Shell.
 func (p *Peer) WriteSnapshot(meta storage.Meta, image Image) { p.writer.start(meta, image) }
+
+// Purge implements Shell.
+func (p *Peer) Purge(keep int) { p.writer.purge(keep) }

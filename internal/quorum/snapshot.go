@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -48,14 +49,14 @@ func (s *snapshots) written(l *Loop, e Event) {
 	}
 	l.log.Info("snapshot written", "index", e.Meta.Index, "zxid", zxid, "bytes", e.Bytes)
 	l.o.State.SnapshotDone(e.Meta, e.Bytes)
-	if _, _, err := l.o.Dir.Purge(l.o.SnapshotsKept); err != nil {
-		l.log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)
-	}
+	l.o.Shell.Purge(l.o.SnapshotsKept)
 }
 
-// snapshotWriter writes images to files on a goroutine of its own.
+// snapshotWriter writes images to files, and removes old ones, each on a goroutine
+// of its own.
 type snapshotWriter struct {
 	dir  *storage.Dir
+	log  *slog.Logger
 	tell func(Event)
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -69,7 +70,21 @@ func (w *snapshotWriter) start(meta storage.Meta, image Image) {
 	})
 }
 
-// close ends a snapshot under way and waits for it.
+// purge removes what snapshots that are kept make superfluous. Unlinking a hundred
+// megabytes takes milliseconds, which clients would wait for on the loop's goroutine.
+func (w *snapshotWriter) purge(keep int) {
+	w.wg.Go(func() { Purge(w.dir, keep, w.log) })
+}
+
+// Purge is what a Shell's Purge does, and waits for it. An error that ends the
+// log is found by the loop's next tick.
+func Purge(dir *storage.Dir, keep int, log *slog.Logger) {
+	if _, _, err := dir.Purge(keep); err != nil {
+		log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)
+	}
+}
+
+// close ends a snapshot under way and waits for it, and for a purge.
 func (w *snapshotWriter) close() {
 	close(w.stop)
 	w.wg.Wait()

@@ -561,16 +561,24 @@ func (l *life) WriteSnapshot(meta storage.Meta, image quorum.Image) {
 		}
 		done(out.Commit())
 	}
-	write = func() {
-		l.w.after(l.w.plan.Sync+between(l.w.diskDice, 0, 20*millisecond), func() {
-			l.s.awake(func() {
-				if !l.ended {
-					l.protect(work)
-				}
-			})
-		})
-	}
+	write = func() { l.besideLoop(work) }
 	write()
+}
+
+// Purge implements quorum.Shell.
+func (l *life) Purge(keep int) {
+	l.besideLoop(func() { quorum.Purge(l.dir, keep, l.w.logger(l.s.id)) })
+}
+
+// besideLoop does work on the disk a little later, if the server lives until then.
+func (l *life) besideLoop(work func()) {
+	l.w.after(l.w.plan.Sync+between(l.w.diskDice, 0, 20*millisecond), func() {
+		l.s.awake(func() {
+			if !l.ended {
+				l.protect(work)
+			}
+		})
+	})
 }
 
 // Beside implements quorum.Shell: the work is done before what the loop does

@@ -66,17 +66,11 @@ func (d *Dir) newestVerified(n int) ([]uint64, error) {
 
 // removeSnapshots removes all snapshots below index.
 func (d *Dir) removeSnapshots(index uint64) (n int, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, i := range slices.Sorted(maps.Keys(d.snapshots)) {
-		if i >= index {
-			break
-		}
+	for _, i := range d.forgetBelow(index) {
 		path := d.snapshotPath(i)
 		if err := d.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, &FatalError{"remove", path, err}
 		}
-		delete(d.snapshots, i)
 		n++
 	}
 	if n == 0 {
@@ -86,6 +80,19 @@ func (d *Dir) removeSnapshots(index uint64) (n int, err error) {
 		return n, &FatalError{"sync directory", d.path, err}
 	}
 	return n, nil
+}
+
+// forgetBelow takes the snapshots below index out of the list and returns them, the oldest first.
+func (d *Dir) forgetBelow(index uint64) (below []uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range slices.Sorted(maps.Keys(d.snapshots)) {
+		if i < index {
+			below = append(below, i)
+			delete(d.snapshots, i)
+		}
+	}
+	return below
 }
 
 // purge gives up the segments all of whose entries are at or below index; never the active one.

@@ -287,10 +287,10 @@ func TestSnapshotIsWrittenOut(t *testing.T) {
 			if call.Op != "writeout" {
 				return nil
 			}
-			if call.Off != out || call.Bytes > snapWriteOut {
+			if call.Off != out || call.Bytes > writeOutStep {
 				t.Errorf("written out: %d bytes from %d on; until there %d", call.Bytes, call.Off, out)
 			}
-			if out += call.Bytes; out > 3*snapWriteOut {
+			if out += call.Bytes; out > 3*writeOutStep {
 				return c.fault
 			}
 			return nil
@@ -310,7 +310,7 @@ func TestSnapshotIsWrittenOut(t *testing.T) {
 			if err = w.WriteChunk(chunk); err != nil {
 				break
 			}
-			if left := w.Offset() - out; left >= snapWriteOut {
+			if left := w.Offset() - out; left >= writeOutStep {
 				t.Fatalf("%d bytes are left to a later sync", left)
 			}
 		}
@@ -367,4 +367,98 @@ func TestPausedSnapshotEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestSpareIsWrittenOut makes a segment's file: whatever of it is written is handed to the disk before more is.
+func TestSpareIsWrittenOut(t *testing.T) {
+	t.Parallel()
+	const size = 5*writeOutStep + 512
+	for _, fault := range []error{nil, syscall.EIO} {
+		fs := NewMemFS()
+		var written, out int64
+		fs.Hook = func(call Call) error {
+			switch call.Op {
+			case "write":
+				written += call.Bytes
+			case "writeout":
+				if out += call.Bytes; out > 3*writeOutStep {
+					return fault
+				}
+			}
+			if written-out > writeOutStep {
+				t.Errorf("%d bytes are written, %d handed to the disk", written, out)
+			}
+			return nil
+		}
+		if err := fs.MkdirAll("data"); err != nil {
+			t.Fatal(err)
+		}
+		err := makeSpare(fs, "data/spare-1", size)
+		if fatal := (*FatalError)(nil); !errors.Is(err, fault) || errors.As(err, &fatal) != (fault != nil) {
+			t.Errorf("fault %v: %v", fault, err)
+		}
+		if fault == nil && (written != size || out != size) {
+			t.Errorf("%d bytes are written, %d handed to the disk; want %d", written, out, size)
+		}
+	}
+}
+
+// TestPurgeHoldsUpNoAppend appends in the middle of each removal, rename and sync of the directory that a purge does.
+func TestPurgeHoldsUpNoAppend(t *testing.T) {
+	t.Parallel()
+	fs := &interruptedFS{FS: NewMemFS()}
+	d := mustOpen(t, smallOptions(fs, 9))
+	index := uint64(0)
+	add := func() {
+		index++
+		if err := d.Log().Append(hs(1, 0, index), batch(index, 1, 1, 1000), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		for range 40 {
+			add()
+		}
+		takeSnapshot(t, d, index, []byte("all"))
+	}
+	inside := 0
+	fs.interrupt = func() {
+		inside++
+		add()
+	}
+	if snapshots, segments, err := d.Purge(1); snapshots != 1 || segments == 0 || err != nil {
+		t.Errorf("purge: %d snapshots, %d segments, %v", snapshots, segments, err)
+	}
+	if inside < 4 {
+		t.Errorf("only %d calls were seen", inside)
+	}
+}
+
+// interruptedFS calls interrupt before it changes a directory, unless it is in one such call already.
+type interruptedFS struct {
+	FS
+	interrupt func()
+}
+
+func (f *interruptedFS) stop() {
+	if interrupt := f.interrupt; interrupt != nil {
+		f.interrupt = nil
+		interrupt()
+		f.interrupt = interrupt
+	}
+}
+
+func (f *interruptedFS) Remove(name string) error {
+	f.stop()
+	return f.FS.Remove(name)
+}
+
+func (f *interruptedFS) Rename(from, to string) error {
+	f.stop()
+	return f.FS.Rename(from, to)
+}
+
+func (f *interruptedFS) SyncDir(name string) error {
+	f.stop()
+	return f.FS.SyncDir(name)
 }

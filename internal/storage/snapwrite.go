@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// snapWriteOut is how much of a snapshot is written before the disk has to take it: the log's next write and sync wait for
+// writeOutStep is how much of a snapshot, or of a new segment, is written before the disk has to take it: the log's next write and sync wait for
 // all that was handed to the disk before them, and megabytes take it tens of milliseconds.
-const snapWriteOut = 256 << 10
+const writeOutStep = 256 << 10
 
 // SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or Abort ends it.
 // It is for one goroutine at a time. A full disk ends the snapshot only; any other
@@ -119,11 +119,11 @@ func (w *SnapshotWriter) write(p []byte) error {
 	}
 	w.off += int64(len(p))
 	w.sum.Write(p)
-	for w.off-w.out >= snapWriteOut {
-		if err := w.file.WriteOut(w.out, snapWriteOut); err != nil {
+	for w.off-w.out >= writeOutStep {
+		if err := w.file.WriteOut(w.out, writeOutStep); err != nil {
 			return w.dir.snapshotFailed("write out", w.tmp, err)
 		}
-		w.out += snapWriteOut
+		w.out += writeOutStep
 	}
 	return w.pause()
 }

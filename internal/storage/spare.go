@@ -15,10 +15,9 @@ const (
 	// sparesMax bounds the purged segments that are kept to be written again: one to
 	// go on with, and one while a burst outruns the purge.
 	sparesMax = 2
-	// zeroStep is how much one write of zeros covers while a spare is made, and zeroSyncEvery how much one sync: a
-	// single sync of 64 MiB would hold up the log's own for as long as it takes.
-	zeroStep      = 1 << 20
-	zeroSyncEvery = 4 << 20
+	// zeroStep is how much is written at a time while a spare is made. The disk has to take it before it gets more:
+	// the log's own write and sync wait for all that was handed over before them.
+	zeroStep = writeOutStep
 )
 
 // spares keeps the files that become segments. What makes them worth keeping is that every
@@ -161,23 +160,30 @@ func (s *spares) full() bool {
 
 // retire takes a purged segment's file as a spare, or removes it if there are enough or it is small. That is
 // durable before the file can be written again: a crash must not find new content under the old name.
+//
+// An Append looks at the spares: it doesn't wait for the disk here.
 func (s *spares) retire(path string, size, wanted int64) error {
+	name := ""
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.ready) >= sparesMax || size < wanted {
+	if len(s.ready) < sparesMax && size >= wanted {
+		name = s.nameLocked()
+	}
+	s.mu.Unlock()
+	if name == "" {
 		if err := s.fs.Remove(path); err != nil {
 			return &FatalError{"remove", path, err}
 		}
 		return s.syncDir()
 	}
-	name := s.nameLocked()
 	if err := s.fs.Rename(path, name); err != nil {
 		return &FatalError{"rename", path, err}
 	}
 	if err := s.syncDir(); err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.ready = append(s.ready, name)
+	s.mu.Unlock()
 	return nil
 }
 
@@ -215,15 +221,16 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 	}
 	zeros := make([]byte, min(size, zeroStep))
 	for off := int64(0); off < size; off += int64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
+		piece := zeros[:min(int64(len(zeros)), size-off)]
+		if _, err := f.WriteAt(piece, off); err != nil {
 			return &FatalError{"write", name, err}
 		}
-		if done := off + int64(len(zeros)); done < size && done%zeroSyncEvery != 0 {
-			continue
+		if err := f.WriteOut(off, int64(len(piece))); err != nil {
+			return &FatalError{"write out", name, err}
 		}
-		if err := f.Fdatasync(); err != nil {
-			return &FatalError{"fdatasync", name, err}
-		}
+	}
+	if err := f.Fdatasync(); err != nil {
+		return &FatalError{"fdatasync", name, err}
 	}
 	return nil
 }
