@@ -230,6 +230,17 @@ func (l *Loop) Tick() {
 	l.publish()
 }
 
+// Resting reports, after a Turn, that nothing waits for a tick: this server leads,
+// no other is a member or is to be one, and nothing was applied since the last
+// tick. Ticks may then be far apart until it doesn't rest any more, for which it
+// needs an event or something to agree on.
+func (l *Loop) Resting() bool {
+	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
+		l.ticks > 0 && l.status.Applied == l.applied &&
+		l.batch == nil && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
+		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
+}
+
 // Handle takes what the shell brings; Turn follows.
 func (l *Loop) Handle(e Event) {
 	switch e.Kind {
