@@ -23,12 +23,14 @@ type floorServer struct {
 	value    []byte // of every znode
 	children []byte // encoded child list of every znode
 	sessions atomic.Int64
+	watches  floorWatches
 }
 
 // floorAnswer is a reply that waits for the log, or behind one that does.
 type floorAnswer struct {
 	durable uint64 // log position it waits for
 	size    int    // of its frame
+	changes string // path whose watchers hear of it first; "" if there can't be any
 }
 
 // floorConn is one client of the floor.
@@ -165,7 +167,7 @@ func (c *floorConn) welcome() error {
 	at := len(c.held)
 	b, start := jute.BeginFrame(c.held)
 	c.held = jute.EndFrame(resp.Append(b), start)
-	c.hold(at, c.s.log.append(f, c))
+	c.hold(at, c.s.log.append(f, c), "")
 	return nil
 }
 
@@ -175,6 +177,9 @@ func (c *floorConn) answer(xid int32, op jute.Op, f []byte) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := len(c.held)
+	if op == jute.OpGetData && len(body) > 0 && body[len(body)-1] != 0 {
+		c.s.watches.add(floorPath(body), c)
+	}
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpPing, jute.OpSync, jute.OpCloseSession, jute.OpSetWatches:
 		if len(c.waiting) == 0 {
@@ -182,26 +187,34 @@ func (c *floorConn) answer(xid int32, op jute.Op, f []byte) (err error) {
 			return nil
 		}
 		c.held = c.appendRead(c.held, xid, op, body)
-		c.hold(at, 0)
+		c.hold(at, 0, "")
 	default:
 		if c.held, err = appendWrite(c.held, xid, op, body); err != nil {
 			return err
 		}
-		c.hold(at, c.s.log.append(f, c))
+		path := ""
+		if op == jute.OpSetData && c.s.watches.any() {
+			path = floorPath(body)
+		}
+		c.hold(at, c.s.log.append(f, c), path)
 	}
 	return nil
 }
 
 // hold queues the reply that stands in held from at on until the log is durable
 // up to a position; the caller holds mu.
-func (c *floorConn) hold(at int, durable uint64) {
-	c.waiting = append(c.waiting, floorAnswer{durable, len(c.held) - at})
+func (c *floorConn) hold(at int, durable uint64, changes string) {
+	c.waiting = append(c.waiting, floorAnswer{durable, len(c.held) - at, changes})
 }
 
-// release moves the replies that need wait no longer; the caller holds mu.
+// release moves the replies that need wait no longer, and has the watchers told;
+// the caller holds mu.
 func (c *floorConn) release(durable uint64) {
 	n, size := 0, 0
 	for n < len(c.waiting) && c.waiting[n].durable <= durable {
+		if path := c.waiting[n].changes; path != "" {
+			c.s.watches.fire(path)
+		}
 		size += c.waiting[n].size
 		n++
 	}

@@ -100,9 +100,9 @@ const helpFloor = `zooid bench floor: not a server, but what none can beat by mu
 usage: zooid bench floor [flags]
 
 It answers reads with canned replies, and appends writes to one file with one fdatasync for
-all that came in meanwhile. It keeps no tree and no sessions, and has no watches. The file is
-given room before it is written, as logs are; with -filled it has 64 MiB, written beforehand and
-then over and over again, which costs a disk half.
+all that came in meanwhile. It keeps no tree and no sessions; of watches it knows those that
+getData leaves and setData fires. The file is given room before it is written, as logs are; with
+-filled it has 64 MiB, written beforehand and then over and over again, which costs a disk half.
 
 flags:
 `

@@ -90,8 +90,8 @@ func sessionProfiles() []profile {
 	heard := []string{"p50_ms", "p99_ms", "server_cpu_us_per_op"}
 	const part = "sessions"
 	return []profile{
-		{name: "watch-500", part: part, scenario: "watch", args: []string{"-keys", "500"}, figures: heard, noFloor: true},
-		{name: "watch-10k", part: part, scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"}, figures: heard, noFloor: true},
+		{name: "watch-500", part: part, scenario: "watch", args: []string{"-keys", "500"}, figures: heard},
+		{name: "watch-10k", part: part, scenario: "watch", args: []string{"-keys", "10000"}, quick: []string{"-keys", "2000"}, figures: heard},
 		{name: "sessions-10k", part: part, scenario: "sessions", args: []string{"-keys", "10000", "-conns", "32", "-time", "10s"}, quick: []string{"-keys", "1000"},
 			figures: []string{"ops_per_s", "server_cpu_us_per_op", "kib_per_session", "ping_p99_ms"}, rounds: heavyRounds, noFloor: true},
 		{name: "storm-10k", part: part, scenario: "storm", args: []string{"-keys", "10000", "-watches", "10"}, quick: []string{"-keys", "1000"},

@@ -318,6 +318,7 @@ func TestStartedServer(t *testing.T) {
 		{"multi", "-ops 50 -keys 10"},
 		{"restart", "-keys 100"},
 		{"idle", "-warm 0s -time 20ms"},
+		{"watch", "-keys 50 -ops 5 -warm 0s"},
 		{"flat-znodes", "-keys 2000 -conns 2 -warm 1ms -time 20ms"},
 	} {
 		sc, err := findScenario(tt.scenario)

@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// floorWatches are the watches that getData left at the floor. A setData tells all
+// of its path's once it is durable: what it costs then is finding nobody, encoding
+// once, and one write to each connection.
+type floorWatches struct {
+	left atomic.Int64
+
+	mu      sync.Mutex
+	waiting map[string][]*floorConn // by path; a client that is gone stays until it is told
+}
+
+// any reports whether somebody waits for something.
+func (w *floorWatches) any() bool { return w.left.Load() > 0 }
+
+// add has c wait for a change of path. Twice is told twice.
+func (w *floorWatches) add(path string, c *floorConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting == nil {
+		w.waiting = map[string][]*floorConn{}
+	}
+	w.waiting[path] = append(w.waiting[path], c)
+	w.left.Add(1)
+}
+
+// fire tells who waits for path, from as many goroutines as there are processors,
+// and doesn't wait for them.
+func (w *floorWatches) fire(path string) {
+	w.mu.Lock()
+	told := w.waiting[path]
+	delete(w.waiting, path)
+	w.left.Add(-int64(len(told)))
+	w.mu.Unlock()
+	b, start := jute.BeginFrame(nil)
+	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: 1}
+	ev := jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: jute.StateSyncConnected, Path: path}
+	event := jute.EndFrame(ev.Append(h.Append(b)), start)
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(told)) {
+		go func() {
+			for i := next.Add(1) - 1; i < int64(len(told)); i = next.Add(1) - 1 {
+				told[i].tell(event)
+			}
+		}()
+	}
+}
+
+// tell writes a notification; the reply to a read sent meanwhile may overtake it.
+func (c *floorConn) tell(event []byte) {
+	c.mu.Lock()
+	c.out = append(c.out, event...)
+	c.mu.Unlock()
+	if c.flush() != nil {
+		c.net.Close() // its reader ends then
+	}
+}
+
+// floorPath returns the path that most requests begin with.
+func floorPath(body []byte) string {
+	var d jute.Decoder
+	d.Reset(body)
+	return d.String()
+}
