@@ -34,6 +34,7 @@ examples:
 A closed loop keeps -conns x -depth requests outstanding; it finds throughput, and its
 latency is that of a saturated server. An open loop (-rate) sends by the clock; its latency
 counts from when each request was due, so a stall is charged to every request it held up.
+A connection writes every 0.5 ms at most; what falls due meanwhile waits, which counts too.
 
 Figures: an operation is a request with its reply (watch: an event heard, and the watch set
 again; sessions, storm: a session). server µs/op and server MiB are CPU time and resident

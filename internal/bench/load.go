@@ -229,6 +229,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used cost) result {
 	if l.rate > 0 { // large while the server keeps up: the generator, or its machine, is what's slow
 		r.set("sent_late_p50_ms", lag.quantileMs(.5))
 		r.set("sent_late_p99_ms", lag.quantileMs(.99))
+		r.set("sent_late_p999_ms", lag.quantileMs(.999))
 	}
 	reads.add(writes)
 	r.Ops = reads.count()

@@ -41,9 +41,28 @@ func stallingServer(c net.Conn, stallAt int, stall time.Duration, over <-chan st
 
 // stalledLoad runs 10 s of load, with a server that stalls once, in fake time.
 func stalledLoad(t *testing.T, rate float64, stallAt int, stall time.Duration) (r result, err error) {
+	r, _, err = countedLoad(t, rate, stallAt, stall)
+	return r, err
+}
+
+// writeCounter counts the writes to a connection.
+type writeCounter struct {
+	net.Conn
+	writes int
+}
+
+func (c *writeCounter) Write(b []byte) (int, error) {
+	c.writes++
+	return c.Conn.Write(b)
+}
+
+// countedLoad is stalledLoad that also returns how many writes the load took.
+func countedLoad(t *testing.T, rate float64, stallAt int, stall time.Duration) (r result, writes int, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
+		pipe, far := net.Pipe()
+		near := &writeCounter{Conn: pipe}
+		defer func() { writes = near.writes }()
 		defer near.Close()
 		over := make(chan struct{})
 		defer close(over)
@@ -60,7 +79,7 @@ func stalledLoad(t *testing.T, rate float64, stallAt int, stall time.Duration) (
 			}}
 		r, err = l.run(context.Background())
 	})
-	return r, err
+	return r, writes, err
 }
 
 // within reports whether got is want by the histogram's precision.
@@ -82,6 +101,34 @@ func TestOpenLoopChargesAStallToEveryRequestDue(t *testing.T) {
 	}
 	if !within(r.PerSec, 100) {
 		t.Errorf("%v operations per second", r.PerSec)
+	}
+}
+
+// TestOpenLoopWritesWhatFellDueTogether: at 10 000 requests a second one is due every
+// 0.1 ms, five within each pause between two writes. They wait for it, and that
+// counts: 0.4, 0.3, 0.2, 0.1 and 0 ms.
+func TestOpenLoopWritesWhatFellDueTogether(t *testing.T) {
+	r, writes, err := countedLoad(t, 10000, -1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 100000/5 + 1; r.Ops != 100000 || writes != want {
+		t.Errorf("%d operations in %d writes, want 100000 in %d", r.Ops, writes, want)
+	}
+	if !within(r.P50, 0.2) || !within(r.Max, 0.4) {
+		t.Errorf("p50 %v, max %v ms; want 0.2, 0.4", r.P50, r.Max)
+	}
+}
+
+// TestOpenLoopCatchesUpWithoutPauses: after a stall of a second in which 10 000
+// requests fell due, the last of them waits for the others' writes, not for pauses.
+func TestOpenLoopCatchesUpWithoutPauses(t *testing.T) {
+	r, err := stalledLoad(t, 10000, 1000, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Ops != 100000 || r.errorCount() != 0 || !within(r.Max, 1000) || !within(r.P90, 0.4) {
+		t.Errorf("%d operations, errors %v, p90 %v, max %v ms; want p90 0.4, max 1000", r.Ops, r.Errors, r.P90, r.Max)
 	}
 }
 

@@ -76,6 +76,13 @@ func (r *result) countErrors(errs map[jute.Code]int64) {
 	}
 }
 
+// addAllErrors adds the errors of a part.
+func (r *result) addAllErrors(errs map[string]int64) {
+	for name, n := range errs {
+		r.addErrors(name, n)
+	}
+}
+
 func (r *result) addErrors(name string, n int64) {
 	if n == 0 {
 		return
