@@ -46,6 +46,10 @@ type File interface {
 	WriteOut(off, size int64) error
 	// Size is the file's length.
 	Size() (int64, error)
+	// Direct asks that writes go past the system's memory to the disk, which spares copying them, or that they don't. It
+	// reports whether that is so from now on. Then a write of other than whole pages, at a whole page's offset and from
+	// page-aligned memory, may fail with EINVAL, and where the disk wants more than that such a one too.
+	Direct(on bool) bool
 	// DropCache asks that later reads come from the disk rather than from memory.
 	DropCache() error
 }

@@ -214,4 +214,7 @@ func (f *memFile) DropCache() error {
 	return nil
 }
 
+// Direct refuses: there is no disk to go to past the memory.
+func (f *memFile) Direct(on bool) bool { return false }
+
 func (f *memFile) Close() error { return nil }

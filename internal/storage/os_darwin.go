@@ -20,6 +20,9 @@ func (f osFile) Allocate(size int64) error {
 // WriteOut does nothing: there is no such request on this system.
 func (f osFile) WriteOut(off, size int64) error { return nil }
 
+// Direct does nothing: there is no such request on this system.
+func (f osFile) Direct(on bool) bool { return false }
+
 // DropCache does nothing: there is no such request on this system.
 func (f osFile) DropCache() error { return nil }
 

@@ -40,6 +40,19 @@ func (f osFile) Allocate(size int64) error {
 	return nil
 }
 
+// Direct sets O_DIRECT, which some file systems refuse.
+func (f osFile) Direct(on bool) bool {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return false
+	}
+	if flags &^= unix.O_DIRECT; on {
+		flags |= unix.O_DIRECT
+	}
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags)
+	return err == nil
+}
+
 // WriteOut does without the flush of the drive's cache and the metadata, which make Fdatasync too dear for small pieces.
 func (f osFile) WriteOut(off, size int64) error {
 	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER

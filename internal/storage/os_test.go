@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"unsafe"
 
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -125,5 +128,73 @@ func TestLogDirectory(t *testing.T) {
 	}
 	if len(snaps) == 0 || len(log) == 0 {
 		t.Errorf("data %v, log %v", snaps, log)
+	}
+}
+
+// TestSpareIsZeros: whatever the disk says to writes past the system's memory, a spare is written whole.
+func TestSpareIsZeros(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{pageSize / 2, pageSize, zeroStep + 3*pageSize, 2*zeroStep + sectorSize} {
+		for name, fs := range map[string]FS{"system": OS{}, "refusing": &refusingFS{}} {
+			path := filepath.Join(t.TempDir(), "spare")
+			if err := makeSpare(fs, path, size); err != nil {
+				t.Fatalf("%s, %d bytes: %v", name, size, err)
+			}
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, make([]byte, size)) {
+				t.Errorf("%s: a spare of %d bytes holds %d bytes, or other than zeros", name, size, len(got))
+			}
+			if r, ok := fs.(*refusingFS); ok && (r.refused > 1 || r.refused == 0 && size%pageSize == 0) {
+				t.Errorf("%d direct writes of a spare of %d bytes were refused; one says it all", r.refused, size)
+			}
+			if r, ok := fs.(*refusingFS); ok && r.written != size {
+				t.Errorf("%d of %d bytes were written", r.written, size)
+			}
+		}
+	}
+}
+
+// refusingFS takes no direct write, as a disk does that wants more than whole pages.
+type refusingFS struct {
+	OS
+	refused int
+	written int64
+}
+
+type refusingFile struct {
+	File
+	fs     *refusingFS
+	direct bool
+}
+
+func (r *refusingFS) Create(name string) (File, error) {
+	f, err := r.OS.Create(name)
+	return &refusingFile{File: f, fs: r}, err
+}
+
+func (f *refusingFile) Direct(on bool) bool {
+	f.direct = on
+	return on
+}
+
+func (f *refusingFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.direct {
+		f.fs.refused++
+		return 0, &os.PathError{Op: "write", Path: "spare", Err: syscall.EINVAL}
+	}
+	f.fs.written += int64(len(p))
+	return f.File.WriteAt(p, off)
+}
+
+// TestPageAligned: direct writes want their memory on a page.
+func TestPageAligned(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, pageSize, 3 * pageSize, zeroStep} {
+		if b := pageAligned(n); len(b) != n || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%pageSize != 0 {
+			t.Errorf("%d bytes asked for: %d bytes at %p", n, len(b), b)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 const (
@@ -219,11 +220,20 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 	if err := f.Allocate(size); err != nil {
 		return &FatalError{"allocate", name, err}
 	}
-	zeros := make([]byte, min(size, zeroStep))
+	zeros := pageAligned(int(min(size, zeroStep)))
+	direct := size%pageSize == 0 && f.Direct(true)
 	for off := int64(0); off < size; off += int64(len(zeros)) {
 		piece := zeros[:min(int64(len(zeros)), size-off)]
-		if _, err := f.WriteAt(piece, off); err != nil {
+		_, err := f.WriteAt(piece, off)
+		if direct && errors.Is(err, syscall.EINVAL) { // a disk that wants more than whole pages
+			direct = f.Direct(false)
+			_, err = f.WriteAt(piece, off)
+		}
+		if err != nil {
 			return &FatalError{"write", name, err}
+		}
+		if direct {
+			continue // it is with the disk already
 		}
 		if err := f.WriteOut(off, int64(len(piece))); err != nil {
 			return &FatalError{"write out", name, err}
@@ -233,4 +243,11 @@ func writeZeros(fs FS, name string, size int64) (err error) {
 		return &FatalError{"fdatasync", name, err}
 	}
 	return nil
+}
+
+// pageAligned returns n zero bytes that begin on a page.
+func pageAligned(n int) []byte {
+	b := make([]byte, n+pageSize)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (pageSize - 1)
+	return b[skip : skip+n]
 }
