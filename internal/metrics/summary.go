@@ -44,14 +44,17 @@ func newSummary(level Level) *Summary {
 }
 
 // Observe adds one value, in whatever unit the metric's name says. Percentiles count a negative one as 0.
-func (s *Summary) Observe(v int64) {
-	s.count.Add(1)
-	s.sum.Add(v)
+func (s *Summary) Observe(v int64) { s.ObserveMany(v, 1) }
+
+// ObserveMany adds one value n times.
+func (s *Summary) ObserveMany(v, n int64) {
+	s.count.Add(n)
+	s.sum.Add(n * v)
 	for low := s.min.Load(); v < low && !s.min.CompareAndSwap(low, v); low = s.min.Load() {
 	}
 	for high := s.max.Load(); v > high && !s.max.CompareAndSwap(high, v); high = s.max.Load() {
 	}
-	s.histogram[bucketOf(v)].Add(1)
+	s.histogram[bucketOf(v)].Add(uint64(n))
 }
 
 // Reset forgets everything. A value observed meanwhile may be counted in part.

@@ -62,13 +62,14 @@ type client struct {
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader
 	sasl      *sasl.Server              // the login under way or over; owned by the reader
+	records   []byte                    // writes of the turn under way, as records; owned by the reader
+	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
 	touched   bool                      // is in replica.touched
 
 	stats clientStats
 
 	mu         sync.Mutex
 	unanswered queue
-	syncing    int    // syncs in unanswered that are not ready
 	out        []byte // frames to write
 	spare      []byte // the other output buffer
 	flushing   bool   // somebody is writing out's predecessor
@@ -133,37 +134,38 @@ func (q *queue) pop() {
 
 // reserve waits until the connection may queue another request; overloaded says
 // that the whole server has too much unanswered, in which case a connection with
-// nothing unanswered still gets its turn. It reports false once the connection
-// is closing.
-func (c *client) reserve(overloaded func() bool) bool {
+// nothing unanswered still gets its turn. blocks is called before it waits, with mu
+// held. It reports false once the connection is closing.
+func (c *client) reserve(overloaded func() bool, blocks func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.reserveLocked(overloaded, blocks)
+}
+
+func (c *client) reserveLocked(overloaded func() bool, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
 		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
 		if !full && (n == 0 || !overloaded()) {
 			return true
 		}
+		blocks()
 		c.room.Wait()
 	}
 	return false
 }
 
-// syncs reports whether a sync waits to be ready.
-func (c *client) syncs() bool {
+// expect is reserve, and queues a write for an answer later on. It reports whether
+// that has to wait for a sync before it is sent.
+func (c *client) expect(r *request, overloaded func() bool, blocks func()) (held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.syncing > 0
-}
-
-// expect queues a write for an answer later on, and reports whether it has to
-// wait for a sync before it is sent.
-func (c *client) expect(r request) (held bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.held = c.syncing > 0
-	c.unanswered.push(r)
-	return r.held
+	if !c.reserveLocked(overloaded, blocks) {
+		return false, false
+	}
+	r.held = c.syncing.Load() > 0
+	c.unanswered.push(*r)
+	return r.held, true
 }
 
 // queued is called with mu held after something was appended to out.
@@ -243,8 +245,10 @@ func (c *client) takeOutput(done []byte) (out []byte, last bool) {
 	return out, false
 }
 
-// quiet gives back the output buffers of a connection on which little happens.
+// quiet gives back the buffers of a connection on which little happens; its reader
+// calls it.
 func (c *client) quiet() {
+	c.records = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.out) == 0 && !c.flushing {

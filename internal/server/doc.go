@@ -6,12 +6,12 @@
 //
 // A connection's goroutine reads a frame, stamps it (session, connection,
 // sequence number, identities), notes it in the connection's queue of
-// unanswered requests and appends it to the outbox. The leader's quorum loop
-// takes the whole outbox as one batch ([replica.Batch]), makes it durable on a
-// quorum and hands it back ([replica.Apply]). There, holding the replica alone,
-// each request is evaluated once by the tree; its watch events are queued on
-// the connections that wait for them, then its reply on its own, then the reads
-// that were queued behind it run.
+// unanswered requests and appends it, with all writes that arrived together, to
+// the outbox. The leader's quorum loop takes the whole outbox as one batch
+// ([replica.Batch]), makes it durable on a quorum and hands it back
+// ([replica.Apply]). There, holding the replica alone, each request is evaluated
+// once by the tree; its watch events are queued on the connections that wait for
+// them, then its reply on its own, then the reads that were queued behind it run.
 //
 // # The story of a read
 //

@@ -141,12 +141,6 @@ func (m *meters) did(op jute.Op, n int64) {
 	}
 }
 
-// replied counts one reply of that many bytes, without its length.
-func (m *meters) replied(size int) {
-	m.responseBytes.Add(int64(size))
-	m.responses.observe(int64(size), int64(size), int64(size))
-}
-
 // told counts an event that that many watchers wait for.
 func (m *meters) told(typ jute.EventType, watchers int) {
 	switch typ {

@@ -26,6 +26,8 @@ type turn struct {
 	count int64
 	last  request // answered last
 	tally tally
+
+	writes int64 // whose records are in c.records
 }
 
 // receive takes what arrived on an attached connection and returns how many
@@ -35,6 +37,7 @@ func (r *replica) receive(c *client, in []byte, now int64) (used int, err error)
 	t := turn{r: r, c: c, now: now}
 	defer func() {
 		t.release()
+		t.hand()
 		r.meters.bytesReceived.Add(int64(used))
 	}()
 	c.lastHeard.Store(now / 1e6)
@@ -165,8 +168,25 @@ func (t *turn) release() {
 	}
 }
 
+// hand puts the turn's writes in the outbox: together, so that they are one entry
+// of the log, and the loop is told once.
+func (t *turn) hand() {
+	r, c := t.r, t.c
+	if t.writes == 0 {
+		return
+	}
+	c.stats.received.Add(t.writes) // before they can be answered
+	r.stats.received.Add(t.writes)
+	t.writes = 0
+	r.outbox.addRecords(c.records)
+	if c.records = c.records[:0]; cap(c.records) > bufferKeepBytes {
+		c.records = nil
+	}
+	r.kick()
+}
+
 // enqueue puts a request in the client's queue and, if it is a write, in the
-// outbox.
+// turn's.
 func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 	r, c := t.r, t.c
 	if op.isWrite() && c.inTable == notEntered {
@@ -175,39 +195,24 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		}
 		c.inTable = entered
 	}
-	if !c.reserve(r.overloaded) {
+	req := request{xid: xid, op: op, at: t.now}
+	if op.isWrite() {
+		return t.write(&req, body)
+	}
+	t.hand() // they are ahead of it
+	if !c.reserve(r.overloaded, t.hand) {
 		return errClosing
 	}
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	r.outstanding.Add(1)
-	req := request{xid: xid, op: op, at: t.now}
 	switch op.kind {
-	case kindWrite:
-		if op.code == jute.OpReconfig {
-			body = r.vetted(body)
-		}
-		c.seq++
-		req.seq = c.seq
-		stamped := tree.Request{Op: op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: xid, Identities: c.identities(), Body: body}
-		if r.alone && !c.syncs() {
-			c.expect(req)
-			r.outbox.add(&stamped)
-		} else {
-			// It may have to be sent again, or later.
-			req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
-			if c.expect(req) {
-				return nil
-			}
-			r.outbox.addRecords(req.body)
-		}
-		r.kick()
 	case kindSync:
 		req.body = append([]byte(nil), body...)
 		c.mu.Lock()
 		req.seq = int64(r.syncs.ask(c))
 		c.unanswered.push(req)
-		c.syncing++
+		c.syncing.Add(1)
 		c.mu.Unlock()
 		r.kick()
 	default:
@@ -223,6 +228,39 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		c.mu.Unlock()
 		r.mu.RUnlock()
 	}
+	return nil
+}
+
+// write puts a write in the client's queue and in the turn's.
+func (t *turn) write(req *request, body []byte) error {
+	r, c := t.r, t.c
+	if req.op.code == jute.OpReconfig {
+		t.hand() // what is ahead of it needn't wait
+		body = r.vetted(body)
+	}
+	c.seq++
+	req.seq = c.seq
+	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: c.identities(), Body: body}
+	if !r.alone || c.syncing.Load() > 0 {
+		// It may have to be sent again, or later.
+		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
+	}
+	held, ok := c.expect(req, r.overloaded, t.hand)
+	if !ok {
+		return errClosing
+	}
+	r.outstanding.Add(1)
+	switch {
+	case held:
+		c.stats.received.Add(1)
+		r.stats.received.Add(1)
+		return nil
+	case req.body != nil:
+		c.records = append(c.records, req.body...)
+	default:
+		c.records = tree.AppendRecord(c.records, &stamped)
+	}
+	t.writes++
 	return nil
 }
 

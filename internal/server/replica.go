@@ -67,6 +67,7 @@ type replica struct {
 	digests   digests
 	batch     []byte       // proposed or forwarded last; its memory serves again
 	writes    namespaceRun // guarded by mu
+	answers   answers      // guarded by mu; empty between Applies
 	progress  progress     // guarded by mu
 
 	watchMu sync.Mutex
@@ -99,6 +100,7 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 		r.catchUp()
 	}
 	r.writes.flush()
+	r.answers.flush(r)
 	pushed := r.flush()
 	r.mu.Unlock()
 	if pushed != nil {
@@ -203,11 +205,13 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 	if res.Err == jute.OK {
 		out = res.AppendReply(out)
 	}
-	r.meters.replied(len(out) - len(c.out) - frameLengthSize)
-	r.meters.did(req.op.code, 1)
+	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
 	c.out = jute.EndFrame(out, start)
-	r.finish(c, req, res.Zxid, now)
-	if res.Op != jute.OpCloseSession { // nothing that stands behind it is answered
+	c.unanswered.pop()
+	c.room.Signal()
+	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().op.isWrite() {
+		// Nothing that stands behind the end of a session is answered.
+		r.answers.flush(r)
 		r.drain(c, now)
 	}
 	r.touch(c)

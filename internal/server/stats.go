@@ -72,20 +72,25 @@ func (l *latencies) mean() float64 {
 
 // answered notes a reply on a client's statistics and the server's.
 func (r *replica) answered(c *client, req *request, zxid, now int64) {
-	ms := (now - req.at) / 1e6
-	c.stats.sent.Add(1)
-	c.stats.lastOp.Store(int32(req.op.code))
-	if req.xid >= 0 { // a ping or the like is not what the client did last
-		c.stats.lastXid.Store(req.xid)
+	r.answeredMany(c, req.op, req.xid, 1, (now-req.at)/1e6, zxid, now)
+}
+
+// answeredMany notes n replies to one kind of request, ms after it arrived; xid and
+// zxid are the last one's.
+func (r *replica) answeredMany(c *client, op *op, xid int32, n, ms, zxid, now int64) {
+	c.stats.sent.Add(n)
+	c.stats.lastOp.Store(int32(op.code))
+	if xid >= 0 { // a ping or the like is not what the client did last
+		c.stats.lastXid.Store(xid)
 	}
 	c.stats.lastZxid.Store(zxid)
 	c.stats.lastReply.Store(now / 1e6)
-	c.stats.latency.observe(ms, 1)
-	r.stats.latency.observe(ms, 1)
-	if req.op.isWrite() {
-		r.meters.updateLatency.Observe(ms)
+	c.stats.latency.observe(ms, n)
+	r.stats.latency.observe(ms, n)
+	if op.isWrite() {
+		r.meters.updateLatency.ObserveMany(ms, n)
 	} else {
-		r.meters.readLatency.Observe(ms)
+		r.meters.readLatency.ObserveMany(ms, n)
 	}
 }
 

@@ -90,7 +90,7 @@ func (r *replica) Synced(ticket uint64) {
 			for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
 				if q := &c.unanswered.items[i]; q.op.code == jute.OpSync && uint64(q.seq) == w.n {
 					q.ready = true
-					c.syncing--
+					c.syncing.Add(-1)
 				}
 			}
 			r.drain(c, now)

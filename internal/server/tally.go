@@ -149,3 +149,42 @@ func (r *replica) changed(ev *tree.Event, res *tree.Result) {
 	}
 	r.writes.add(r.meters.writesIn, ev.Path, bytes)
 }
+
+// answers sums up what consecutive replies to the writes of one client add to the
+// statistics: one operation, and the same time each. Its zero value is empty.
+type answers struct {
+	c               *client
+	op              *op
+	now, ms         int64 // of the replies (ns), and from arrival to reply
+	n, bytes        int64
+	last, low, high int64 // sizes
+	xid             int32
+	zxid            int64
+}
+
+// add counts a reply; r.mu is held alone, and c.mu.
+func (a *answers) add(r *replica, c *client, req *request, size, zxid, now int64) {
+	ms := (now - req.at) / 1e6
+	if a.c != c || a.op != req.op || a.ms != ms {
+		a.flush(r)
+		*a = answers{c: c, op: req.op, now: now, ms: ms, low: size, high: size}
+	}
+	a.n++
+	a.bytes += size
+	a.last, a.low, a.high = size, min(a.low, size), max(a.high, size)
+	a.xid, a.zxid = req.xid, zxid
+}
+
+// flush adds what was counted; r.mu is held alone.
+func (a *answers) flush(r *replica) {
+	if a.n == 0 {
+		return
+	}
+	r.meters.did(a.op.code, a.n)
+	r.meters.responseBytes.Add(a.bytes)
+	r.meters.responses.observe(a.last, a.low, a.high)
+	r.answeredMany(a.c, a.op, a.xid, a.n, a.ms, a.zxid, a.now)
+	r.stats.sent.Add(a.n)
+	r.outstanding.Add(-a.n)
+	*a = answers{}
+}

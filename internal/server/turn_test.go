@@ -99,3 +99,97 @@ func BenchmarkReads(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/turnSize, "ns/request")
 }
+
+// pipelined returns a connection to a fresh server and its client, whose reader
+// waits: the test hands requests to receive in its place.
+func pipelined(t *testing.T) (*Server, *rawClient, *client) {
+	t.Helper()
+	s := open(t, Options{})
+	raw := connect(t, s.Addrs()[0].String(), 0, nil)
+	raw.call(jute.OpCreate, creating("/turn", nil, 0))
+	return s, raw, s.clients()[0]
+}
+
+// TestWritesOfATurnAreOneEntry holds that writes that arrive together are agreed
+// on together, and counted once each.
+func TestWritesOfATurnAreOneEntry(t *testing.T) {
+	t.Parallel()
+	s, raw, c := pipelined(t)
+	var in []byte
+	for range turnSize {
+		in = raw.request(in, jute.OpSetData, setting("/turn", nil))
+	}
+	index, _, _ := s.replica.Position()
+	before, of := s.Status(), c.status()
+	if used, err := s.replica.receive(c, in, s.now()); err != nil || used != len(in) {
+		t.Fatalf("receive of %d bytes took %d: %v", len(in), used, err)
+	}
+	zxid := int64(0)
+	for i := range turnSize {
+		h, _ := raw.reply()
+		if h.Err != jute.OK || h.Xid != raw.xid-turnSize+1+int32(i) || h.Zxid <= zxid {
+			t.Fatalf("answer %d: xid %d, error %v, zxid 0x%x after 0x%x", i, h.Xid, h.Err, h.Zxid, zxid)
+		}
+		zxid = h.Zxid
+	}
+	if now, _, _ := s.replica.Position(); now != index+1 {
+		t.Errorf("%d writes of one turn became %d log entries", turnSize, now-index)
+	}
+	after, is := s.Status(), c.status()
+	if n, m := after.Received-before.Received, after.Sent-before.Sent; n != turnSize || m != turnSize || after.Outstanding != 0 {
+		t.Errorf("of %d writes the server counts %d received, %d answered, %d outstanding", turnSize, n, m, after.Outstanding)
+	}
+	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != turnSize || m != turnSize || is.LastCxid != raw.xid || is.LastZxid != zxid {
+		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x", turnSize, n, m, is.LastCxid, is.LastZxid)
+	}
+}
+
+// TestTurnLongerThanAConnectionMayQueue: a turn that has to wait for its own
+// writes has sent them.
+func TestTurnLongerThanAConnectionMayQueue(t *testing.T) {
+	t.Parallel()
+	s, raw, c := pipelined(t)
+	const n = 3 * unansweredMax
+	var in []byte
+	for range n {
+		in = raw.request(in, jute.OpSetData, setting("/turn", nil))
+	}
+	go s.replica.receive(c, in, s.now())
+	for i := range n {
+		if h, _ := raw.reply(); h.Err != jute.OK || h.Xid != raw.xid-n+1+int32(i) {
+			t.Fatalf("answer %d: xid %d, error %v", i, h.Xid, h.Err)
+		}
+	}
+}
+
+// TestTurnKeepsItsOrder: what a turn has in front of a sync is sent before what it
+// has behind it, and each read shows the writes before it.
+func TestTurnKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	s, raw, c := pipelined(t)
+	for range 100 {
+		var in []byte
+		for i := range 12 {
+			in = raw.request(in, jute.OpSetData, setting("/turn", make([]byte, i+1)))
+			if i%3 == 1 {
+				in = raw.request(in, jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/turn") })
+			}
+			in = raw.request(in, jute.OpExists, reading("/turn", false))
+		}
+		if used, err := s.replica.receive(c, in, s.now()); err != nil || used != len(in) {
+			t.Fatalf("receive of %d bytes took %d: %v", len(in), used, err)
+		}
+		for i := range 12 {
+			raw.reply()
+			if i%3 == 1 {
+				raw.reply()
+			}
+			h, body := raw.reply()
+			var stat jute.Stat
+			stat.Decode(jute.NewDecoder(body))
+			if h.Err != jute.OK || stat.DataLength != int32(i+1) {
+				t.Fatalf("the read behind write %d: error %v, %d bytes", i, h.Err, stat.DataLength)
+			}
+		}
+	}
+}

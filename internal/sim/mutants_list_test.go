@@ -213,7 +213,7 @@ var mutants = []mutant{
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
 		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
 	{"write overtakes sync", "order of one client", "restless", one("server/client.go",
-		`r.held = c.syncing > 0`, `r.held = c.syncing > 0 && !$P`)},
+		`r.held = c.syncing.Load() > 0`, `r.held = c.syncing.Load() > 0 && !$P`)},
 	{"held writes never let go", "request without an answer", "sparse", one("server/sync.go",
 		`			r.letGo(c)
 `, `			if !$P {
