@@ -429,7 +429,7 @@ func (t *Tree) restored(met *restoredNodes) error {
 func (t *Tree) touch(slots []uint32) (touched entry) {
 	for _, slot := range slots {
 		p := t.table.probe(t.at(slot).hash)
-		touched += p.entries[p.at]
+		touched += *in(p.entries, p.at)
 	}
 	return touched
 }

@@ -108,7 +108,7 @@ func TestReadsBesideReads(t *testing.T) {
 }
 
 // TestFetch fetches for znodes of each sort and for paths of none, and finds that
-// it changes nothing and reaches the data of each znode there is.
+// it changes nothing and reaches what a read of each znode there is needs.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	tree, paths := grown(t, FetchNodesMin)
@@ -138,6 +138,14 @@ func TestFetch(t *testing.T) {
 		block[len(block)-1]--
 		if last == 0 {
 			t.Fatalf("Fetch doesn't reach the data of %s", p)
+		}
+		for what, field := range map[string]*uint64{"znode": &n.hash, "parent's znode": &tree.at(n.parent).hash} {
+			*field++
+			reached := tree.Fetch([]string{p}) - before
+			*field--
+			if reached != 1 {
+				t.Fatalf("Fetch doesn't reach the %s of %s", what, p)
+			}
 		}
 	}
 }

@@ -20,8 +20,13 @@ type slab[T any] struct {
 	live   int
 }
 
-// at returns the value in a slot that has been handed out.
-func (s *slab[T]) at(slot uint32) *T { return &s.chunks[slot/slabSlots][slot%slabSlots] }
+// at returns the value in a slot that has been handed out. Indexing the array would
+// first read its beginning, in case the pointer is nil: on a large tree that is a
+// wait for memory as long as that for the value.
+func (s *slab[T]) at(slot uint32) *T {
+	var v T
+	return (*T)(unsafe.Add(unsafe.Pointer(s.chunks[slot/slabSlots]), uintptr(slot%slabSlots)*unsafe.Sizeof(v)))
+}
 
 func (s *slab[T]) link(slot uint32) *uint32 { return (*uint32)(unsafe.Pointer(s.at(slot))) }
 

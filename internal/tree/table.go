@@ -27,6 +27,12 @@ func newEntry(hash uint64, slot uint32) entry { return entry(hash>>32<<32 | uint
 func (e entry) slot() uint32                  { return uint32(e) }
 func (e entry) tag() uint32                   { return uint32(e >> 32) }
 
+// in returns the entry at i, modulo their number. Like slab.at it doesn't read the
+// array's beginning.
+func in(entries *[segmentSlots]entry, i uint32) *entry {
+	return (*entry)(unsafe.Add(unsafe.Pointer(entries), uintptr(i%segmentSlots)*unsafe.Sizeof(entry(0))))
+}
+
 // home is where in its segment the entry with a tag would like to be.
 func home(tag uint32) uint32 { return tag % segmentSlots }
 
@@ -79,7 +85,7 @@ func (t *table) probe(hash uint64) probe {
 // next returns the next slot that may have the hash, 0 if there is none left.
 func (p *probe) next() uint32 {
 	for {
-		e := p.entries[p.at%segmentSlots]
+		e := *in(p.entries, p.at)
 		p.at++
 		if e == 0 {
 			return 0
@@ -118,10 +124,10 @@ func (t *table) insert(hash uint64, slot uint32) {
 
 func place(entries *[segmentSlots]entry, e entry) {
 	i := home(e.tag())
-	for entries[i] != 0 {
-		i = (i + 1) % segmentSlots
+	for *in(entries, i) != 0 {
+		i++
 	}
-	entries[i] = e
+	*in(entries, i) = e
 }
 
 // remove takes out a slot, which must be there.
