@@ -11,7 +11,7 @@ func (t *Tree) edit(slot uint32) *node {
 		img.nodes.save(slot, t.encodeNode)
 	}
 	n := t.at(slot)
-	if t.undo.open {
+	if t.undo.open && !t.undo.justSaved(slot) {
 		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n, kin: t.kinOf(n)})
 	}
 	return n
@@ -24,7 +24,7 @@ func (t *Tree) editSession(slot uint32) *session {
 	}
 	s := t.sessions.slots.at(slot)
 	if t.undo.open {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoSession, slot: slot, session: *s})
+		t.undo.log = append(t.undo.log, undoStep{kind: undoSession, slot: slot, session: new(*s)})
 	}
 	return s
 }

@@ -5,7 +5,8 @@ import "github.com/zooid-project/zooid/jute"
 // multi evaluates the operations of a multi one after the other against the live
 // state, all with the same zxid, and takes everything back when one fails.
 func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
-	ops, err := jute.DecodeMulti(d)
+	ops, err := jute.DecodeMultiInto(t.multiOps[:0], d)
+	defer t.keepOps(ops)
 	if err != nil || !normalize(ops) {
 		r.Err = jute.ErrMarshallingError
 		return
@@ -25,6 +26,18 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		r.Multi = append(r.Multi, result)
 	}
 	t.commit()
+}
+
+// multiOpsKeep is the most operations whose memory is kept for the next multi.
+const multiOpsKeep = 1024
+
+// keepOps takes back the memory of operations, which refer to the log entry.
+func (t *Tree) keepOps(ops []jute.MultiOp) {
+	if cap(ops) > multiOpsKeep {
+		ops = nil
+	}
+	clear(ops)
+	t.multiOps = ops
 }
 
 // normalize gives each create the operation that Apache derives from its flags,

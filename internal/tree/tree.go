@@ -1,5 +1,7 @@
 package tree
 
+import "github.com/zooid-project/zooid/jute"
+
 import "fmt"
 
 // Options are what a replica brings along; none of them changes a result.
@@ -45,7 +47,8 @@ type Tree struct {
 	undo       undoLog
 	result     Result
 	request    Request
-	scratch    []byte // paths of the result
+	scratch    []byte         // paths of the result
+	multiOps   []jute.MultiOp // of the multi being applied
 }
 
 // position is where in the log, and when, the tree stands.

@@ -29,11 +29,17 @@ type undoStep struct {
 	path    string
 	node    node
 	kin     kin // if the node had one
-	session session
+	session *session
 }
 
 // undoLogKeep is the longest log whose memory is kept for the next multi.
 const undoLogKeep = 1024
+
+// justSaved reports whether the last step has the znode in slot already.
+func (u *undoLog) justSaved(slot uint32) bool {
+	last := len(u.log) - 1
+	return last >= 0 && u.log[last].kind == undoNode && u.log[last].slot == slot
+}
 
 // begin starts to keep track.
 func (t *Tree) begin() {
@@ -70,7 +76,7 @@ func (t *Tree) rollback() {
 			}
 			*n = s.node // its cached list went when it changed
 		case undoSession:
-			*t.sessions.slots.at(s.slot) = s.session
+			*t.sessions.slots.at(s.slot) = *s.session
 		case undoInsert:
 			t.table.remove(t.at(s.slot).hash, s.slot)
 			t.freeNode(s.slot)
