@@ -78,6 +78,7 @@ func goals() []goal {
 		{"set p99 while a snapshot of 1 M znodes is taken, against without", "snapshot-1m", "p99_ratio", "", own(1.3)},
 		{"that p99 during a snapshot, at 20 000 sets/s", "snapshot-1m", "p99_ms_with", "ms", nil},
 		{"10 M znodes: p99.9 of get under half load", "flat-znodes-10m", "p999_ms", "ms", own(5)},
+		{"that, against 1 k znodes", "flat-znodes-10m", "half_p999_ms_growth", "", nil},
 		{"10 M znodes: memory per znode, against up to 1 M", "flat-znodes-10m", "bytes_per_znode_growth", "", own(flatMost)},
 		{"10 k sessions with 10 watches each reconnect: all back", "storm-10k", "all_back_ms", "ms", own(3000)},
 		{"of which expired", "storm-10k", "expired", "", own(0)},

@@ -228,11 +228,19 @@ func TestPartsAreWhole(t *testing.T) {
 	}
 }
 
-func TestAloneProfilesRunOnTheFirstServerOnly(t *testing.T) {
+func TestAloneProfilesCompareNoOtherServer(t *testing.T) {
 	t.Parallel()
 	running, started := serverSpec{}, serverSpec{command: "x {config}"}
 	p := profile{alone: true, process: true}
 	if p.runsOn(started, true) != "" || p.runsOn(started, false) == "" || p.runsOn(running, true) == "" {
 		t.Errorf("%q, %q, %q", p.runsOn(started, true), p.runsOn(started, false), p.runsOn(running, true))
+	}
+	floor := serverSpec{command: "x {port}", floor: true}
+	if p.runsOn(floor, false) != "" {
+		t.Errorf("the floor: %q", p.runsOn(floor, false))
+	}
+	p.noFloor = true
+	if p.runsOn(floor, false) == "" {
+		t.Error("the floor runs what it can't")
 	}
 }
