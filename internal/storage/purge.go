@@ -95,6 +95,10 @@ func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	return below
 }
 
+// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. Of more than that
+// it goes back when they outgrow it: an Append waits meanwhile.
+const placesCopied = 1 << 14
+
 // purge gives up the segments all of whose entries are at or below index; never the active one.
 func (l *Log) purge(index uint64) (int, error) {
 	l.write.Lock() // for a moment: an Append judges its entries by base and places
@@ -112,7 +116,9 @@ func (l *Log) purge(index uint64) (int, error) {
 	}
 	if k > 0 {
 		l.base = position{l.base.index + uint64(k), l.places[k-1].term}
-		l.places = slices.Clone(l.places[k:])
+		if l.places = l.places[k:]; len(l.places) <= placesCopied {
+			l.places = slices.Clone(l.places)
+		}
 	}
 	l.mu.Unlock()
 	l.write.Unlock()
