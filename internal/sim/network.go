@@ -129,6 +129,7 @@ func (l *link) dial() {
 	}
 	if w.cut(l.from.index, l.to.index) || l.to.paused() {
 		again(dialPatience)
+		w.lastFault = max(w.lastFault, w.now+dialPatience) // it holds up what the server has to say for so long
 		return
 	}
 	w.after(2*way, func() {

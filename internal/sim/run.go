@@ -194,7 +194,7 @@ func (w *World) run() {
 			c.task = inspecting
 		}
 	}
-	w.until(w.now+inspectPatience, w.quiet)
+	w.until(w.now+inspectPatience, w.atRest)
 	if !w.ended && !w.quiet() {
 		w.fail("liveness: %d s after the end, %s", inspectPatience/second, w.unquiet())
 	}
@@ -247,6 +247,19 @@ func (w *World) heal() {
 // quiet reports whether all servers are at the same entry and no client wants
 // anything.
 func (w *World) quiet() bool { return w.unquiet() == "" }
+
+// atRest reports whether it is quiet, and was so for long enough that all clients
+// have heard of it: a container may have been removed, or a session ended, just now.
+func (w *World) atRest() bool {
+	if n := len(w.ledger.entries); n != w.restEntries || !w.quiet() {
+		w.restEntries, w.restSince = n, w.now
+		return false
+	}
+	return w.now-w.restSince >= restPause
+}
+
+// restPause is longer than what is told takes on its way once no packet is lost.
+const restPause = second
 
 func (w *World) unquiet() string {
 	for _, s := range w.members() {

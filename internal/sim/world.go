@@ -57,6 +57,9 @@ type World struct {
 	votersAt   uint64
 	// lastFault is when the last fault so far is over, its aftermath included.
 	lastFault int64
+
+	restEntries int   // entries of the log when it was quiet first, with no more since
+	restSince   int64 // that was then
 }
 
 // event is something that will happen.
