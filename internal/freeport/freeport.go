@@ -67,6 +67,12 @@ func Reserve(n int) (ports []int, release func(), err error) {
 // ofProcess is where this process looks for ports.
 var ofProcess = sync.OnceValue(func() *search {
 	s := &search{}
+	// The first process that Go starts is preceded by a clone which doesn't take
+	// ForkLock (os.checkPidfd), and which tryListening therefore couldn't keep out:
+	// it happens here, before anything listens.
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		p.Release()
+	}
 	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
 		s.end = firstNumber(string(text))
 	}
