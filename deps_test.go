@@ -19,6 +19,7 @@ const module = "github.com/zooid-project/zooid/"
 const rules = `
 jute:
 internal/metrics:
+internal/lograte:
 internal/config:
 internal/freeport:
 internal/auth:    jute
@@ -27,17 +28,20 @@ internal/sasl:
 internal/watch:   jute
 internal/tree:    jute internal/auth
 internal/storage:
+internal/memory:
+internal/socket:
 internal/quorum:  internal/storage
-internal/server:  jute internal/auth internal/tree internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl
+internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket
 internal/check:   jute
 internal/bench:   jute internal/freeport
-internal/cli:     jute zk internal/config internal/keystore internal/sasl
+internal/export:  jute
+internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/server internal/check
 zk:               jute internal/sasl
 zk/gozk:          zk jute
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
-cmd/zooid:        jute zk internal/cli internal/server internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
+cmd/zooid:        jute zk internal/cli internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 
 // raftOnly lists the only packages that may know that raft exists.

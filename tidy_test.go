@@ -30,7 +30,7 @@ var (
 	// single files listed in deterministicFiles.
 	deterministic      = []string{"jute", "internal/auth", "internal/tree", "internal/watch"}
 	deterministicFiles = []string{
-		"internal/quorum/node.go", "internal/quorum/membership.go",
+		"internal/quorum/node.go", "internal/quorum/membership.go", "internal/quorum/vet.go",
 		"internal/server/replica.go", "internal/server/receive.go", "internal/server/read.go", "internal/server/connect.go",
 		"internal/server/lead.go", "internal/server/expiry.go", "internal/server/sync.go", "internal/server/outbox.go", "internal/server/ops.go",
 	}

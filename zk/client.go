@@ -50,6 +50,9 @@ func (c *Client) Chroot(path string) (*Client, error) {
 	if err := jute.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("zk: chroot: %w", err)
 	}
+	if path == "/" {
+		return &Client{s: c.s, root: c.root}, nil
+	}
 	return &Client{s: c.s, root: c.abs(path)}, nil
 }
 
@@ -108,7 +111,11 @@ func (c *Client) UpdateServers(connect string) error {
 		mine = s.link.server
 	}
 	move := s.list.update(parsed.Servers, mine)
-	if move && s.link != nil {
+	s.timing = timingOf(s.timing.session, len(parsed.Servers))
+	switch {
+	case s.link == nil && s.abandon != nil:
+		s.abandon(errListChanged) // its server may be gone, and its time is that of the old list
+	case s.link != nil && move:
 		s.drain(s.link)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -27,14 +28,19 @@ const (
 func (s *session) connect() (*link, error) {
 	ctx := s.ctx
 	if s.connects > 0 {
+		s.mu.Lock()
+		expiry := s.heard.Add(s.timing.expiry)
+		s.mu.Unlock()
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, s.heard.Add(s.timing.expiry), ErrSessionExpired)
+		ctx, cancel = context.WithDeadlineCause(ctx, expiry, ErrSessionExpired)
 		defer cancel()
 	}
 	rounds := s.flaps
 	for attempt := 0; ; attempt++ {
 		s.mu.Lock()
 		server, round := s.list.next()
+		trying, abandon := context.WithCancelCause(ctx)
+		s.abandon = abandon
 		s.mu.Unlock()
 		var pause time.Duration
 		switch {
@@ -47,9 +53,11 @@ func (s *session) connect() (*link, error) {
 			pause = rand.N(moveSpread)
 		}
 		if err := sleep(ctx, pause); err != nil {
+			abandon(nil)
 			return nil, s.endOf(ctx)
 		}
-		l, err := s.attempt(ctx, server)
+		l, err := s.attempt(trying, server)
+		abandon(nil)
 		switch {
 		case err == nil:
 			return l, nil
@@ -98,11 +106,63 @@ func (s *session) requestID() int64 {
 	return 0
 }
 
-// attempt makes one connection.
+// errListChanged ends an attempt that was under way when UpdateServers was called.
+var errListChanged = errors.New("the list of servers has changed")
+
+// attempt makes one connection to a server, which may have several addresses: one
+// that takes connections and doesn't serve must not keep the client from the others.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timing.connect)
+	s.mu.Lock()
+	share := s.timing.connect
+	s.mu.Unlock()
+	addrs := s.addressesOf(ctx, server, share)
+	share = max(share/time.Duration(len(addrs)), connectMin)
+	var errs []error
+	for _, addr := range addrs {
+		l, err := s.attemptAt(ctx, server, addr, share)
+		if err == nil || errors.Is(err, errRejected) || errors.Is(err, ErrAuthFailed) || ctx.Err() != nil {
+			return l, err
+		}
+		if len(addrs) > 1 {
+			err = fmt.Errorf("at %s: %w", addr, err)
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// addressesMax bounds the addresses of one name that an attempt goes through.
+const addressesMax = 16
+
+// addressesOf returns what to dial for a server: the addresses its name has now, or
+// the server itself if it is an address, if Options.Dial resolves names, or if
+// the name can't be resolved, which dialling it will tell.
+func (s *session) addressesOf(ctx context.Context, server string, within time.Duration) []string {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil || s.opt.lookup == nil {
+		return []string{server}
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{server}
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := dial(ctx, &s.opt, server)
+	hosts, err := s.opt.lookup(ctx, host)
+	if err != nil || len(hosts) == 0 {
+		return []string{server}
+	}
+	addrs := make([]string, min(len(hosts), addressesMax))
+	for i := range addrs {
+		addrs[i] = net.JoinHostPort(hosts[i], port)
+	}
+	return addrs
+}
+
+// attemptAt makes one connection to a server at one of its addresses.
+func (s *session) attemptAt(ctx context.Context, server, addr string, within time.Duration) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, err := dial(ctx, &s.opt, server, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +187,22 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
+	l, err := s.connected(conn, server, &res)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
 	s.log.Info("zookeeper: connected", "server", server, "session", fmt.Sprintf("0x%x", res.SessionID), "timeoutMs", res.Timeout, "readOnly", res.ReadOnly)
-	return s.connected(conn, server, &res), nil
+	return l, nil
 }
 
 // connected takes a connection whose handshake has succeeded.
-func (s *session) connected(conn net.Conn, server string, res *jute.ConnectResponse) *link {
+func (s *session) connected(conn net.Conn, server string, res *jute.ConnectResponse) (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !slices.Contains(s.list.servers, server) {
+		return nil, errListChanged
+	}
 	s.id, s.passwd = res.SessionID, slices.Clone(res.Passwd)
 	s.full = s.full || !res.ReadOnly
 	s.timing = timingOf(time.Duration(res.Timeout)*time.Millisecond, len(s.list.servers))
@@ -149,5 +217,5 @@ func (s *session) connected(conn net.Conn, server string, res *jute.ConnectRespo
 		state = StateConnectedReadOnly
 	}
 	s.become(StateChange{State: state, Server: server, SessionID: s.id})
-	return l
+	return l, nil
 }

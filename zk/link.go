@@ -28,7 +28,7 @@ type link struct {
 	timing   timing
 	in       *bufio.Reader
 	since    time.Time    // when it was made
-	heard    atomic.Int64 // when bytes last came, in nanoseconds since the epoch
+	heard    atomic.Int64 // when bytes last came, in nanoseconds after since
 
 	kick chan struct{} // holds a token when the idle writer has work
 	dead chan struct{} // closed when the link is given up
@@ -40,9 +40,12 @@ type link struct {
 func newLink(conn net.Conn, server string, t timing) *link {
 	l := &link{conn: conn, server: server, timing: t, since: time.Now(), kick: make(chan struct{}, 1), dead: make(chan struct{})}
 	l.in = bufio.NewReaderSize(l, readBuffer)
-	l.heard.Store(time.Now().UnixNano())
 	return l
 }
+
+// lastHeard returns when bytes last came. It has a monotonic reading, so a step of
+// the machine's clock doesn't move it.
+func (l *link) lastHeard() time.Time { return l.since.Add(time.Duration(l.heard.Load())) }
 
 // close gives the link up for the reason why; the first reason stays.
 func (l *link) close(why error) {
@@ -59,7 +62,7 @@ func (l *link) Read(p []byte) (int, error) {
 	l.conn.SetReadDeadline(time.Now().Add(l.timing.read)) // if it fails, so does Read, and says more
 	n, err := l.conn.Read(p)
 	if n > 0 {
-		l.heard.Store(time.Now().UnixNano())
+		l.heard.Store(int64(time.Since(l.since)))
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		err = fmt.Errorf("nothing heard for %v", l.timing.read)
@@ -125,9 +128,9 @@ func timingOf(session time.Duration, servers int) timing {
 	return t
 }
 
-// dial opens a connection to server, with TLS if configured.
-func dial(ctx context.Context, o *Options, server string) (net.Conn, error) {
-	conn, err := o.Dial(ctx, "tcp", server)
+// dial opens a connection to server at addr, with TLS if configured.
+func dial(ctx context.Context, o *Options, server, addr string) (net.Conn, error) {
+	conn, err := o.Dial(ctx, "tcp", addr)
 	if err != nil || o.TLS == nil {
 		return conn, err
 	}

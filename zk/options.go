@@ -64,9 +64,10 @@ type Options struct {
 	ReadOnly bool
 
 	// Dial replaces the net.Dialer that opens connections. It is called for each
-	// attempt with the address as the connect string has it, so names are
-	// resolved each time, and must return when ctx ends. TLS, if set, is put on
-	// top of what it returns.
+	// attempt with the address as the connect string has it, so it resolves names
+	// each time, and must return when ctx ends. TLS, if set, is put on top of what
+	// it returns. Without Dial, an attempt tries all addresses of a name in turn
+	// until one serves the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// TLS, if set, is called for each connection, so that renewed certificates
@@ -105,6 +106,9 @@ type Options struct {
 	// twice; attempt counts from 1. Pipelines never retry. Nil means
 	// RetrySafe(3).
 	Retry func(attempt int, err error) (pause time.Duration, again bool)
+
+	// lookup resolves a host name; nil where Dial does.
+	lookup func(ctx context.Context, host string) ([]string, error)
 }
 
 // An Auth is a scheme and its credentials, such as {"digest", "user:password"}.
@@ -189,6 +193,7 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
+		o.lookup = net.DefaultResolver.LookupHost
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -214,7 +214,7 @@ func (s *session) seekFull(ctx context.Context, l *link) {
 func (s *session) isFull(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
 	defer cancel()
-	conn, err := dial(ctx, &s.opt, server)
+	conn, err := dial(ctx, &s.opt, server, server)
 	if err != nil {
 		return false
 	}

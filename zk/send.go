@@ -191,6 +191,7 @@ func (s *session) collect(b []byte) []byte {
 			k.req = nil // a Future may outlive it by far
 		}
 	}
+	s.wake() // an auth request leaves the queue here, not when it is answered
 	return b
 }
 

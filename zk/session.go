@@ -88,7 +88,8 @@ type session struct {
 	creds   []Auth
 	watches watchTable
 	list    *serverList
-	trouble map[string]error // the last failure of each server
+	abandon context.CancelCauseFunc // ends the attempt to connect that is under way
+	trouble map[string]error        // the last failure of each server
 }
 
 // startSession begins to connect. opt must be complete.
@@ -152,7 +153,7 @@ func (s *session) disconnected(l *link, why error) (final error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = time.Unix(0, l.heard.Load())
+	s.heard = l.lastHeard()
 	if s.flaps++; time.Since(l.since) > l.timing.ping {
 		s.flaps = 0
 	}

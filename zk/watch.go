@@ -42,7 +42,9 @@ type Watch struct {
 	kind watchKind
 	box  mailbox[Event]
 
-	ended bool // guarded by s.mu
+	// Guarded by s.mu.
+	ended  bool
+	detach func() bool // ends what CloseOnDone keeps in a context; may be nil
 }
 
 func (c *Client) newWatch(abs string, kind watchKind) *Watch {
@@ -105,10 +107,30 @@ func (w *Watch) Close() {
 	w.s.endWatch(w, ErrWatchEnded)
 }
 
-// CloseOnDone closes the watch when ctx ends, and returns it.
+// CloseOnDone closes the watch when ctx ends, and returns it. A watch that has
+// ended for another reason leaves nothing behind in ctx. Of several calls the last
+// one counts.
 func (w *Watch) CloseOnDone(ctx context.Context) *Watch {
-	context.AfterFunc(ctx, w.Close)
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if w.detach != nil {
+		w.detach()
+		w.detach = nil
+	}
+	if !w.ended {
+		w.detach = context.AfterFunc(ctx, w.Close)
+	}
 	return w
+}
+
+// finish marks w as ended for the reason why. The caller holds s.mu.
+func (w *Watch) finish(why error) {
+	w.ended = true
+	w.box.close(why)
+	if w.detach != nil {
+		w.detach()
+		w.detach = nil
+	}
 }
 
 func stripRoot(root, abs string) string {

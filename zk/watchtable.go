@@ -167,8 +167,7 @@ func (w *Watch) deliver(ev Event) {
 	ev.Path = stripRoot(w.root, ev.Path)
 	w.box.put(ev)
 	if !w.kind.persistent() {
-		w.ended = true
-		w.box.close(ErrWatchEnded)
+		w.finish(ErrWatchEnded)
 	}
 }
 
@@ -191,8 +190,7 @@ func (t *watchTable) end(why error) {
 	for _, e := range t.byPath {
 		for _, v := range e.of {
 			for _, w := range v {
-				w.ended = true
-				w.box.close(why)
+				w.finish(why)
 			}
 		}
 	}
@@ -245,8 +243,7 @@ func (s *session) endWatch(w *Watch, why error) {
 	if w.ended {
 		return
 	}
-	w.ended = true
-	w.box.close(why)
+	w.finish(why)
 	if s.watches.remove(w) {
 		s.settlePath(w.path)
 	}
@@ -274,8 +271,7 @@ func (s *session) settleWatches(k *call, code Code, sense bool) {
 				if kind.matches(k.drop) {
 					s.watches.remove(w)
 					e.stale[kind] = false // the server has removed its own
-					w.ended = true
-					w.box.close(ErrWatchEnded)
+					w.finish(ErrWatchEnded)
 				}
 			}
 		}

@@ -21,6 +21,8 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"init", "[-dir DIR] HOST…", "write the configuration of a new ensemble", runInit},
+		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", runStatus},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
@@ -55,7 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Zooid is a coordination service that speaks Apache ZooKeeper's client protocol.\n\nusage: zooid COMMAND [ARGUMENT]…\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-8s %-28s %s\n", c.name, c.args, c.about)
+		fmt.Fprintf(w, "  %-10s %-28s %s\n", c.name, c.args, c.about)
 	}
 	fmt.Fprint(w, "\nzooid COMMAND -h tells more about a command.\n")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -55,26 +57,31 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	opt.Stop = stop.Done()
-	s, err := server.Open(opt)
-	if err != nil && stop.Err() != nil {
-		return 0 // it was waiting for its peers
+	for {
+		s, err := server.Open(opt)
+		if err != nil && stop.Err() != nil {
+			return 0 // it was waiting for its peers
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "zooid server:", err)
+			return 1
+		}
+		select {
+		case <-stop.Done():
+			log.Info("stopping: a signal asked for it")
+			err = s.Close()
+		case err = <-s.Failed():
+			s.Close()
+		}
+		healed, healing := heal(opt, err, time.Now())
+		if err = errors.Join(err, healing); err == nil {
+			return 0
+		}
+		if !healed {
+			log.Error("the server ended with an error", "err", err)
+			return 1
+		}
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "zooid server:", err)
-		return 1
-	}
-	select {
-	case <-stop.Done():
-		log.Info("stopping: a signal asked for it")
-		err = s.Close()
-	case err = <-s.Failed():
-		s.Close()
-	}
-	if err != nil {
-		log.Error("the server ended with an error", "err", err)
-		return 1
-	}
-	return 0
 }
 
 // addProcessor lets Go use one processor more than there are. One of its threads
@@ -135,6 +142,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		Tick:    cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
 		MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
+		MemoryLimit:        memoryLimit(cfg),
 		SessionlessTimeout: cfg.Limits.SessionlessTimeout, TCPKeepAlive: cfg.Limits.TCPKeepAlive,
 		Settings: tree.Settings{
 			ExtendedTypes: cfg.Tree.TTL, Emulate353: cfg.Tree.Emulate353TTL, EnforceQuota: cfg.Tree.EnforceQuota,
@@ -158,14 +166,22 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	return o, nil
 }
 
+// memoryLimit returns the ceiling of the memory account, 0 for none.
+func memoryLimit(cfg *config.Config) int64 {
+	if cfg.Limits.Memory != 0 {
+		return max(cfg.Limits.Memory, 0)
+	}
+	return memory.DefaultLimit(os.DirFS("/"))
+}
+
 // ensembleOptions adds what a server of an ensemble needs.
 func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	q := &cfg.Quorum
-	if q.MyID < 1 {
-		return fmt.Errorf("start as server %d of an ensemble: ids begin with 1; change myid and the server lines", q.MyID)
-	}
 	var err error
 	if o.PeerTLS, err = peerTLS(&q.TLS, o.Log); err != nil {
+		return err
+	}
+	if o.PeerSecrets, err = peerSecrets(q); err != nil {
 		return err
 	}
 	o.ID = uint64(q.MyID)

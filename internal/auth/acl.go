@@ -6,11 +6,12 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fixedMax bounds the entries of a list returned by Fix. A frame of
-// jute.MaxBufferDefault bytes holds fewer than 50,000 valid entries (the
-// shortest takes 21 bytes), so the bound only stops "auth" entries that multiply
-// with the identities of a connection.
-const fixedMax = 1 << 16
+// A Budget bounds what the lists of one request may become. Fix takes away what it
+// uses.
+type Budget struct {
+	Entries  int // of each list
+	Expanded int // bytes of all entries that stand for "auth", as they are encoded
+}
 
 // Permits reports whether acl grants at least one of the permissions in want to
 // the bearer of ids. A nil or empty list grants everything, and so does any
@@ -48,11 +49,11 @@ func Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 // identity of ids, everything else checked. It returns false, which is
 // jute.ErrInvalidACL, for a list that is nil or empty, has an entry of a scheme
 // not in schemes or with an id that the scheme refuses, has an "auth" entry with
-// no identity to put in its place, or grows beyond 65,536 entries. Permission
-// bits are not checked, as in Apache.
+// no identity to put in its place, or exceeds the budget. Permission bits are not
+// checked, as in Apache.
 //
 // The result may be acl itself, and shares its strings and those of ids.
-func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, bool) {
+func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL, bool) {
 	if len(acl) == 1 && isAnyone(&acl[0].ID) {
 		return acl, true
 	}
@@ -66,9 +67,10 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, bool) {
 			for i := range ids {
 				if Authenticated(ids[i]) {
 					fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: ids[i]})
+					b.Expanded -= aclFixedSize + len(ids[i].Scheme) + len(ids[i].ID)
 				}
 			}
-			if len(fixed) == n {
+			if len(fixed) == n || b.Expanded < 0 {
 				return nil, false
 			}
 		case schemes.Has(a.ID.Scheme) && validID(a.ID):
@@ -76,12 +78,15 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, bool) {
 		default:
 			return nil, false
 		}
-		if len(fixed) > fixedMax {
+		if len(fixed) > b.Entries {
 			return nil, false
 		}
 	}
 	return fixed, len(fixed) > 0
 }
+
+// aclFixedSize is the size of an encoded entry beside its strings.
+const aclFixedSize = 4 + 4 + 4
 
 // uniqueScanMax is the longest list in which unique looks for duplicates by
 // comparing each entry with all before it; longer ones pay for a map.

@@ -145,7 +145,7 @@ func TestFix(t *testing.T) {
 		{"::31", me, std, ""},
 		{"world:anyone:31 foo:x:31", me, std, ""},
 	} {
-		got, ok := Fix(acls(t, tc.acl), ids(tc.ids), tc.schemes)
+		got, ok := Fix(acls(t, tc.acl), ids(tc.ids), tc.schemes, &Budget{1 << 20, 1 << 20})
 		if want := acls(t, tc.want); ok != (tc.want != "") || !slices.Equal(got, want) {
 			t.Errorf("Fix(%q, %q, %v) = %v, %v", tc.acl, tc.ids, tc.schemes, got, ok)
 		}
@@ -163,7 +163,7 @@ func TestFixLongList(t *testing.T) {
 			want = append(want, a)
 		}
 	}
-	if got, ok := Fix(list, nil, NewSchemes("digest")); !ok || !slices.Equal(got, want) {
+	if got, ok := Fix(list, nil, NewSchemes("digest"), &Budget{1 << 20, 1 << 20}); !ok || !slices.Equal(got, want) {
 		t.Errorf("Fix of 50,000 entries with 10,000 duplicates: %d entries, %v; want %d", len(got), ok, len(want))
 	}
 }
@@ -172,25 +172,42 @@ func TestFixLongList(t *testing.T) {
 // the identities of the connection, must not become an endless list.
 func TestFixAmplification(t *testing.T) {
 	var list []jute.ACL
-	for i := range 20_000 {
+	for i := range 100 {
 		list = append(list, jute.ACL{Perms: all, ID: jute.ID{Scheme: "auth", ID: fmt.Sprint(i)}})
 	}
 	var many []jute.ID
 	for i := range IDsMax {
-		many = append(many, jute.ID{Scheme: "digest", ID: fmt.Sprintf("u%d:h", i)})
+		many = append(many, jute.ID{Scheme: "digest", ID: fmt.Sprintf("u%02d:h", i)})
 	}
-	if got, ok := Fix(list, many, NewSchemes("digest")); ok {
-		t.Errorf("a list of %d entries is accepted", len(got))
+	const entrySize = 4 + 4 + 6 + 4 + 5
+	for _, tc := range []struct {
+		entries int // of the list
+		budget  Budget
+		left    int // of Expanded, -1 if the list is refused
+	}{
+		{100, Budget{100 * IDsMax, 100 * IDsMax * entrySize}, 0},
+		{100, Budget{100*IDsMax - 1, 1 << 30}, -1},
+		{100, Budget{1 << 30, 100*IDsMax*entrySize - 1}, -1},
+		{3, Budget{3 * IDsMax, 1 << 20}, 1<<20 - 3*IDsMax*entrySize},
+	} {
+		b := tc.budget
+		fixed, ok := Fix(list[:tc.entries], many, NewSchemes("digest"), &b)
+		if ok != (tc.left >= 0) || ok && (b.Expanded != tc.left || len(fixed) != tc.entries*IDsMax) {
+			t.Errorf("%d entries, %+v: %d entries, %t, %+v left", tc.entries, tc.budget, len(fixed), ok, b)
+		}
 	}
-	if _, ok := Fix(list[:fixedMax/IDsMax], many, NewSchemes("digest")); !ok {
-		t.Error("a list of exactly the bound is refused")
+	b := Budget{10, 0}
+	for range 2 { // what isn't expanded costs nothing
+		if _, ok := Fix([]jute.ACL{{Perms: all, ID: many[0]}}, many, NewSchemes("digest"), &b); !ok || b.Expanded != 0 {
+			t.Errorf("a plain list: %t, %+v left", ok, b)
+		}
 	}
 }
 
 func TestFixLeavesItsInputAlone(t *testing.T) {
 	list := acls(t, "auth::31 world:anyone:1 world:anyone:1 digest:a:b:3")
 	before := slices.Clone(list)
-	Fix(list, ids("digest:x:y"), NewSchemes("digest"))
+	Fix(list, ids("digest:x:y"), NewSchemes("digest"), &Budget{1 << 20, 1 << 20})
 	Mask(list)
 	if !slices.Equal(list, before) {
 		t.Errorf("the list became %v", list)

@@ -10,10 +10,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// IDsMax bounds the identities of one connection. They travel with each of its
-// writes, so an endless row of auth packets would make every write expensive.
-// Apache has no such bound; nobody is known to use more than a handful.
-const IDsMax = 64
+// The identities of a connection travel with each of its writes, and each "auth"
+// entry of an ACL is replaced by all of them, so an endless row of auth packets, or a
+// few large ones, would make every write expensive. Apache has no such bounds. Nobody
+// is known to use more than a handful of identities; the longest are subjects of
+// certificates, of some hundred bytes.
+const (
+	IDsMax      = 64      // identities of one connection
+	IDsBytesMax = 4 << 10 // of all their schemes and ids together
+)
 
 // Options are a server's settings of authentication; the zero value is
 // Apache's default. The comments name the keys of zoo.cfg.
@@ -175,6 +180,13 @@ func add(ids []jute.ID, proved ...jute.ID) ([]jute.ID, error) {
 	}
 	if len(ids) > IDsMax {
 		return nil, fmt.Errorf("authenticate a connection that has %d identities already, the most allowed; open another one: %w", IDsMax, ErrFailed)
+	}
+	size := 0
+	for i := range ids {
+		size += len(ids[i].Scheme) + len(ids[i].ID)
+	}
+	if size > IDsBytesMax {
+		return nil, fmt.Errorf("authenticate a connection whose identities would take %d bytes; the most allowed is %d; use shorter ones or another connection: %w", size, IDsBytesMax, ErrFailed)
 	}
 	return ids, nil
 }

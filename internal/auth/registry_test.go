@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -174,6 +175,41 @@ func TestIDsMax(t *testing.T) {
 	}
 	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("one:more")}); !errors.Is(err, ErrFailed) {
 		t.Errorf("identity %d: %v", IDsMax+1, err)
+	}
+}
+
+// TestIDsBytesMax adds identities, large and small, up to the last byte allowed.
+func TestIDsBytesMax(t *testing.T) {
+	r := registry(t, Options{SASL: true, X509: true})
+	address := jute.ID{Scheme: "ip", ID: "10.0.0.1"}
+	have := []jute.ID{address}
+	digest := func(userBytes int) error {
+		credential := append(bytes.Repeat([]byte{'u'}, userBytes), ":p"...)
+		ids, err := r.Authenticate(have, address, &jute.AuthPacket{Scheme: "digest", Auth: credential})
+		if err == nil {
+			have = ids
+		}
+		return err
+	}
+	const hash = len(":") + 28 // base64 of SHA-1
+	left := IDsBytesMax - len("ip10.0.0.1") - len("digest") - hash
+	if err := digest(1 << 20); !errors.Is(err, ErrFailed) {
+		t.Errorf("a megabyte: %v", err)
+	}
+	if err := digest(left + 1); !errors.Is(err, ErrFailed) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	if err := digest(left); err != nil {
+		t.Errorf("all bytes allowed: %v", err)
+	}
+	if err := digest(1); !errors.Is(err, ErrFailed) {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := r.AddSASL(have, "ann"); !errors.Is(err, ErrFailed) {
+		t.Errorf("one more by SASL: %v", err)
+	}
+	if _, err := r.AddX509(nil, strings.Repeat("x", IDsBytesMax)); !errors.Is(err, ErrFailed) {
+		t.Errorf("a large subject: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -16,6 +17,7 @@ type Mix struct {
 	Name string // unique among the clients of a run
 	Wide int    // names per level; 0 means 6
 	TTL  bool   // create TTL znodes too
+	Life int64  // of those, ms; 0 means longer than any run
 	// Persistent: leave persistent and recursive watches, never one-shot ones.
 	// Apache before 3.9 confuses the two when one client mixes them on a path.
 	Persistent bool
@@ -142,7 +144,7 @@ func (g *Mix) setData() (jute.Op, []byte) {
 }
 
 func (g *Mix) create() (jute.Op, []byte) {
-	r := jute.CreateTTLRequest{CreateRequest: jute.CreateRequest{Path: g.path(), Data: g.Value(), ACL: g.acl()}, TTL: 1e9}
+	r := jute.CreateTTLRequest{CreateRequest: jute.CreateRequest{Path: g.path(), Data: g.Value(), ACL: g.acl()}, TTL: cmp.Or(g.Life, 1e9)}
 	switch g.Rand.IntN(8) {
 	case 0, 1, 2:
 		r.Flags = jute.ModeEphemeral

@@ -461,7 +461,12 @@ func (c *checker) retryDeferred(zxid int64) {
 	c.deferred = kept
 }
 
-// clockOrder checks that later changes don't carry earlier times.
+// clockBackMin is the least by which the servers may set their time back, ms: less is a
+// difference of two leaders' clocks, which must not show.
+const clockBackMin = 60_000
+
+// clockOrder checks that later changes don't carry earlier times, unless the time was
+// set back because a clock had run far ahead.
 func (c *checker) clockOrder() {
 	if c.opt.ClockMayGoBack {
 		return
@@ -473,7 +478,7 @@ func (c *checker) clockOrder() {
 			if !t.known || t.zxid < last.zxid {
 				continue
 			}
-			if t.ms < last.ms {
+			if t.ms < last.ms && t.ms >= last.ms-clockBackMin {
 				c.violate(Result, fmt.Sprintf("the change %#x has the time %d ms, the earlier change %#x has %d ms", t.zxid, t.ms, last.zxid, last.ms))
 			}
 			last = t

@@ -85,23 +85,26 @@ func (s *shell) printACLSet(a *args, path string, st zk.Stat) {
 // setACLAll sets the ACL of a whole subtree. It lists all first: the new ACL may
 // forbid it.
 func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version int32) error {
-	paths, err := s.below(ctx, s.client, a.arg(0))
+	list, err := s.below(ctx, s.client, a.arg(0))
 	if err != nil {
 		return err
 	}
-	p := s.out.progress("set ACLs below " + a.arg(0)).of(len(paths))
+	p := s.out.progress("set ACLs below " + a.arg(0)).of(len(list))
 	defer p.end()
-	for at := 0; at < len(paths); at += readsAhead {
-		batch := paths[at:min(at+readsAhead, len(paths))]
-		stats, err := inParallel(batch, func(path string) (zk.Stat, error) {
-			return s.client.SetACL(ctx, path, acl, version)
+	for at := 0; at < len(list); at += readsAhead {
+		batch := list[at:min(at+readsAhead, len(list))]
+		stats, err := inParallel(batch, func(l listed) (zk.Stat, error) {
+			if version == zk.AnyVersion {
+				return s.client.SetACL(ctx, l.path, acl, l.stat.Aversion) // only what was listed
+			}
+			return s.client.SetACL(ctx, l.path, acl, version)
 		})
 		if err != nil {
-			return advise(fmt.Errorf("setAcl -R %s: stopped after about %d of %d znodes: %w", a.arg(0), at, len(paths), err),
+			return advise(fmt.Errorf("setAcl -R %s: stopped after about %d of %d znodes: %w", a.arg(0), at, len(list), err),
 				"the ACLs that were set stay; run it again")
 		}
 		for i, st := range stats {
-			s.printACLSet(a, batch[i], st)
+			s.printACLSet(a, batch[i].path, st)
 		}
 		p.add(int64(len(batch)))
 	}

@@ -111,6 +111,9 @@ func (s *shell) completePath(ctx context.Context, word string) (paths []string) 
 	}
 	slices.Sort(children)
 	for _, name := range children {
+		if strings.ContainsFunc(name, steers) {
+			continue // nobody could see what it is
+		}
 		if path := join(above, name); strings.HasPrefix(path, word) && len(paths) < completionsMax {
 			paths = append(paths, path)
 		}

@@ -1,11 +1,6 @@
 package cli
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/zooid-project/zooid/zk"
-)
+import "context"
 
 // copied counts what a copy did.
 type copied struct {
@@ -37,149 +32,67 @@ func (s *shell) printCopied(a *args, word string, done copied) {
 	}
 }
 
-// copyTree copies a subtree. Ephemeral znodes are left out.
+// copyTree copies a subtree to where nothing is. Ephemeral znodes are left out.
 func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done copied, err error) {
 	what := a.cmd.name + " " + from.label + " " + to.label
-	if from.inside(to) {
-		return done, failuref("name a target outside of it", "%s: the target lies within the source", what)
-	}
-	if err := s.exist(ctx, from); err != nil {
+	if err := s.checkCopy(ctx, what, from, to, false); err != nil {
 		return done, err
-	}
-	if _, ok, err := to.c.Exists(ctx, to.path); err != nil {
-		return done, err
-	} else if ok {
-		return done, failuref("name one that doesn't; mirror writes over an existing subtree", "%s: the target exists already", what)
 	}
 	if err := makeParents(ctx, to.c, to.path); err != nil {
 		return done, err
 	}
-	w := s.writer(to.c, a.cmd.name)
+	w, q := s.writer(to.c, a.cmd.name), newSecurer(ctx, to.c)
 	defer w.progress.ofTree(ctx, from.c, from.path).end()
 	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).all(ctx) {
-		if err != nil {
-			return done, w.wroteError(what, err)
-		}
-		if kindOf(n.stat) == ephemeral {
+		if err == nil && kindOf(n.stat) == ephemeral {
+			if n.path == from.path {
+				return done, failuref("name a persistent znode; ephemerals go with their sessions",
+					"%s: the source is ephemeral", what)
+			}
 			done.Ephemerals++
 			continue
 		}
-		acl, err := readACL(n, !a.has("noacl"))
 		if err == nil {
-			err = w.create(ctx, to.at(from.relative(n.path)), n.data, acl)
+			err = w.copy(ctx, q, n, to.at(from.relative(n.path)), !a.has("noacl"))
 		}
 		if err != nil {
-			return done, w.wroteError(what, err)
+			w.settle(ctx)
+			return done, q.unfinished(w.wroteError(what, err), from, to)
 		}
 	}
-	err = w.finish(ctx)
+	if err = w.finish(ctx); err == nil {
+		err = q.finish(ctx)
+	}
 	done.Znodes = w.done
-	return done, w.wroteError(what, err)
+	return done, q.unfinished(w.wroteError(what, err), from, to)
 }
 
-const (
-	moveAtOnce      = 1000      // znodes that mv moves in one transaction
-	moveAtOnceBytes = 512 << 10 // and the bytes of their data and paths
-	moveOverhead    = 100       // bytes of a znode's two operations beside these
-)
-
-// runMv renames a subtree: in one transaction if it is small enough.
-func runMv(ctx context.Context, s *shell, a *args) error {
-	from, to, err := s.places(ctx, a)
+// copy creates a copy of n at path.
+func (w *writer) copy(ctx context.Context, q *securer, n *znode, path string, withACL bool) error {
+	acl, err := readACL(n, withACL)
 	if err != nil {
 		return err
 	}
-	defer from.close()
-	defer to.close()
-	what := "mv " + from.label + " " + to.label
-	if from.path == "/" {
-		return failuref("cp copies it", "%s: the root can't be moved", what)
-	}
-	nodes, small, err := s.readSmall(ctx, from, a)
+	return w.create(ctx, path, n.data, q.first(n, path, acl))
+}
+
+// checkCopy refuses what can't be copied: a target within the source, a source that
+// isn't there, and a target that is, unless again is set.
+func (s *shell) checkCopy(ctx context.Context, what string, from, to *place, again bool) error {
+	inside, _, err := s.overlap(ctx, what, from, to)
 	if err != nil {
 		return err
 	}
-	if small && !from.away && !to.away {
-		if from.inside(to) {
-			return failuref("name a target outside of it", "%s: the target lies within the source", what)
-		}
-		if err := s.moveAtOnce(ctx, from, to, nodes, a); err != nil {
-			return advise(fmt.Errorf("%s: %w", what, err), "nothing was moved")
-		}
-		s.printCopied(a, "moved", copied{Znodes: len(nodes)})
-		return nil
+	if inside {
+		return failuref("name a target outside of it", "%s: the target lies within the source", what)
 	}
-	return s.moveInSteps(ctx, from, to, a)
-}
-
-// readSmall reads a subtree if it can be moved in one transaction; else it stops
-// reading and returns false. An ephemeral znode is an error.
-func (s *shell) readSmall(ctx context.Context, from *place, a *args) (nodes []*znode, small bool, err error) {
-	size := 0
-	for n, err := range from.walk(s, "mv", !a.has("noacl")).all(ctx) {
-		if err != nil {
-			return nil, false, err
-		}
-		if kindOf(n.stat) == ephemeral {
-			return nil, false, failuref("it goes when its session ends", "mv %s: %s is ephemeral and belongs to the session %s", from.label, n.path, hex(n.stat.EphemeralOwner))
-		}
-		nodes = append(nodes, n)
-		size += len(n.data) + 2*len(n.path) + moveOverhead
-		if len(nodes) > moveAtOnce || size > moveAtOnceBytes {
-			return nil, false, nil
-		}
-	}
-	return nodes, true, nil
-}
-
-// moveAtOnce creates and deletes in one transaction, which fails if any znode's
-// data has changed meanwhile.
-func (s *shell) moveAtOnce(ctx context.Context, from, to *place, nodes []*znode, a *args) error {
-	if err := makeParents(ctx, to.c, to.path); err != nil {
+	if err := s.exist(ctx, from); err != nil {
 		return err
 	}
-	var ops []zk.MultiOp
-	for _, n := range nodes {
-		acl, err := readACL(n, !a.has("noacl"))
-		if err != nil {
-			return err
-		}
-		ops = append(ops, zk.CreateOp(to.at(from.relative(n.path)), n.data, zk.ModePersistent, acl))
+	_, there, err := to.c.Exists(ctx, to.path)
+	if err == nil && there && !again {
+		return failuref("name one that doesn't; mirror writes over an existing subtree",
+			"%s: the target exists already", what)
 	}
-	for i := len(nodes) - 1; i >= 0; i-- {
-		ops = append(ops, zk.DeleteOp(nodes[i].path, nodes[i].stat.Version))
-	}
-	_, err := s.client.Multi(ctx, ops...)
 	return err
-}
-
-// moveInSteps copies, compares, and deletes the source only if both are the same.
-func (s *shell) moveInSteps(ctx context.Context, from, to *place, a *args) error {
-	what := "mv " + from.label + " " + to.label
-	s.out.notef("too much for one transaction: it is copied, compared, then deleted")
-	done, err := s.copyTree(ctx, from, to, a)
-	if err != nil {
-		return err
-	}
-	differences := 0
-	err = s.compare(ctx, "compare", from, to, !a.has("noacl"), func(difference) error {
-		differences++
-		return nil
-	})
-	if err != nil {
-		return advise(fmt.Errorf("%s: compare the copy: %w", what, err), "the source is untouched; the copy stays")
-	}
-	if differences > 0 {
-		return failuref("diff shows them; the source is untouched, and the copy stays",
-			"%s: %d znodes were changed while they were copied", what, differences)
-	}
-	paths, err := s.below(ctx, from.c, from.path)
-	if err == nil {
-		_, err = s.deletePaths(ctx, from.c, paths, deleteBatch)
-	}
-	if err != nil {
-		return advise(fmt.Errorf("%s: delete the source: %w", what, err), "the copy is whole; deleteall removes what is left of the source")
-	}
-	s.printCopied(a, "moved", done)
-	return nil
 }

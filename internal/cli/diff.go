@@ -22,11 +22,29 @@ type difference struct {
 // compare walks two subtrees side by side and tells each difference, in the order
 // of the paths. Ephemeral znodes count as missing.
 func (s *shell) compare(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
+	return s.sideBySide(ctx, what, from, to, withACL, func(d difference) error {
+		if d.from != nil && kindOf(d.from.stat) == ephemeral {
+			d.from = nil
+		}
+		if d.to != nil && kindOf(d.to.stat) == ephemeral {
+			d.to = nil
+		}
+		if d.from == nil && d.to == nil || d.from != nil && d.to != nil && !d.data && !d.acl {
+			return nil
+		}
+		return tell(d)
+	})
+}
+
+// sideBySide walks two subtrees and tells each path that either has, in order,
+// whether the znodes differ or not. ACLs of which the server hides a part can't be
+// compared: that is an error.
+func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
 	p := s.out.progress(what+" "+from.label+" "+to.label).ofTree(ctx, from.c, from.path)
 	defer p.end()
-	left, stopLeft := iter.Pull2(lasting(from.walk(s, "compare", withACL).all(ctx)))
+	left, stopLeft := iter.Pull2(from.walk(s, "compare", withACL).all(ctx))
 	defer stopLeft()
-	right, stopRight := iter.Pull2(lasting(to.walk(s, "compare", withACL).all(ctx)))
+	right, stopRight := iter.Pull2(to.walk(s, "compare", withACL).all(ctx))
 	defer stopRight()
 	a, errA, _ := left()
 	b, errB, _ := right()
@@ -58,12 +76,8 @@ func (s *shell) compare(ctx context.Context, what string, from, to *place, withA
 		if d.to != nil {
 			b, errB, _ = right()
 		}
-		if d.from != nil && d.to != nil {
-			d.data = !bytes.Equal(d.from.data, d.to.data) || (d.from.data == nil) != (d.to.data == nil)
-			d.acl = withACL && !sameACL(d.from.acl, d.to.acl)
-			if !d.data && !d.acl {
-				continue
-			}
+		if err := d.judge(withACL); err != nil {
+			return err
 		}
 		if err := tell(d); err != nil {
 			return err
@@ -71,18 +85,22 @@ func (s *shell) compare(ctx context.Context, what string, from, to *place, withA
 	}
 }
 
-// lasting leaves out ephemeral znodes.
-func lasting(all iter.Seq2[*znode, error]) iter.Seq2[*znode, error] {
-	return func(yield func(*znode, error) bool) {
-		for n, err := range all {
-			if err == nil && kindOf(n.stat) == ephemeral {
-				continue
-			}
-			if !yield(n, err) {
-				return
-			}
+// judge fills in how two znodes differ.
+func (d *difference) judge(withACL bool) error {
+	if d.from == nil || d.to == nil {
+		return nil
+	}
+	d.data = !bytes.Equal(d.from.data, d.to.data) || (d.from.data == nil) != (d.to.data == nil)
+	if !withACL {
+		return nil
+	}
+	for _, n := range []*znode{d.from, d.to} {
+		if _, err := readACL(n, true); err != nil {
+			return err
 		}
 	}
+	d.acl = !sameACL(d.from.acl, d.to.acl)
+	return nil
 }
 
 // orderOf tells which of two walks is behind: negative for the first, 0 if both

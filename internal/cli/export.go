@@ -1,13 +1,16 @@
 package cli
 
 import (
-	"compress/gzip"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/export"
+	"github.com/zooid-project/zooid/zk"
 )
 
 // exported counts what export wrote.
@@ -27,14 +30,14 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 	}
 	done := exported{Exported: a.arg(0), File: file}
 	if a.has("dry-run") {
-		if err := s.exportTo(ctx, a, newDocumentWriter(form, io.Discard), &done); err != nil {
+		if err := s.exportTo(ctx, a, form, io.Discard, &done); err != nil {
 			return err
 		}
 		s.out.show(done, func() { s.out.printf("would write %s to %s\n", describeCount(done.Znodes), file) })
 		return nil
 	}
 	if file == "-" {
-		err = s.exportTo(ctx, a, newDocumentWriter(form, s.out.w), &done)
+		err = s.exportOut(ctx, a, form, &done)
 	} else if err = s.exportFile(ctx, a, form, zipped, &done); err == nil {
 		s.out.show(done, func() { s.out.printf("exported %s to %s\n", describeCount(done.Znodes), file) })
 	}
@@ -47,44 +50,43 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 	return nil
 }
 
+// exportOut writes to standard output; on a terminal only what it can show.
+func (s *shell) exportOut(ctx context.Context, a *args, form string, done *exported) error {
+	switch {
+	case !s.out.terminal:
+		return s.exportTo(ctx, a, form, s.out.w, done)
+	case form == "tar":
+		return failuref("name a file", "a terminal can't show a tar")
+	}
+	return s.exportTo(ctx, a, form, &visibleWriter{o: s.out}, done)
+}
+
 // exportFile writes a file that appears under its name only when it is whole.
-func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped bool, done *exported) (err error) {
-	part := done.File + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped bool, done *exported) error {
+	f, err := createExport(done.File, zipped)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(part)
-		}
-	}()
-	var w io.Writer = f
-	finish := func() error { return nil }
-	if zipped {
-		z := gzip.NewWriter(f)
-		w, finish = z, z.Close
-	}
-	if err := s.exportTo(ctx, a, newDocumentWriter(form, w), done); err != nil {
+	if err := f.finish(s.exportTo(ctx, a, form, f, done)); err != nil {
 		return err
 	}
-	if err := errors.Join(finish(), f.Sync(), f.Close()); err != nil {
-		return err
+	for _, name := range f.left() {
+		s.out.notef("%s is left of an export that was killed, or of one that still runs", s.out.name(name))
 	}
-	return os.Rename(part, done.File)
+	return nil
 }
 
 // exportTo writes the znodes to w.
-func (s *shell) exportTo(ctx context.Context, a *args, w documentWriter, done *exported) error {
+func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Writer, done *exported) error {
 	from := &place{c: s.client, path: a.arg(0), label: a.arg(0)}
 	if err := s.exist(ctx, from); err != nil {
 		return err
 	}
-	if err := w.head(documentHead{documentFormat, from.path, time.Now().UTC().Format(jsonTime)}); err != nil {
+	w, err := export.Create(form, out, from.path, time.Now())
+	if err != nil {
 		return err
 	}
-	err := from.walk(s, "export", !a.has("noacl")).each(ctx, func(n *znode) error {
+	err = from.walk(s, "export", !a.has("noacl")).each(ctx, func(n *znode) error {
 		if kindOf(n.stat) == ephemeral {
 			done.Ephemerals++
 			return nil
@@ -94,10 +96,42 @@ func (s *shell) exportTo(ctx context.Context, a *args, w documentWriter, done *e
 			return err
 		}
 		done.Znodes++
-		return w.node(toDocument(from.relative(n.path), n, acl))
+		return w.Node(toExport(from.relative(n.path), n, acl))
 	})
 	if err != nil {
 		return err
 	}
-	return w.close()
+	return w.Close()
+}
+
+// toExport returns the exported form of a znode with a relative path.
+func toExport(relative string, n *znode, acl []zk.ACL) export.Node {
+	var entries []string // none is world:anyone:cdrwa
+	if aclText(acl) != aclText(zk.WorldACL(zk.PermAll)) {
+		entries = aclEntries(acl)
+	}
+	return export.NewNode(cmp.Or(relative, "/"), n.data, entries, time.UnixMilli(n.stat.Mtime))
+}
+
+// format returns the format of a file: the flag's, or what the name says.
+func format(a *args, file string) (name string, zipped bool, err error) {
+	base := strings.TrimSuffix(file, ".gz")
+	if strings.HasSuffix(file, ".tgz") {
+		base = strings.TrimSuffix(file, ".tgz") + ".tar"
+	}
+	zipped = base != file
+	name = a.flags["format"]
+	if name == "" {
+		name = strings.TrimPrefix(filepath.Ext(base), ".")
+	}
+	switch name {
+	case "yml":
+		name = "yaml"
+	case "":
+		name = "json"
+	case "json", "yaml", "tar":
+	default:
+		return "", false, a.usagef("%s: the format %q is unknown; want json, yaml or tar (and .gz), by the file's name or -format", a.cmd.name, name)
+	}
+	return name, zipped, nil
 }

@@ -112,14 +112,16 @@ func (s *shell) report(ctx context.Context, err error) int {
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		if usage.reason == "" {
-			usage.cmd.printUsage(s.out.errs)
+			var text strings.Builder
+			usage.cmd.printUsage(&text)
+			s.out.errf("%s", text.String())
 			return f.Exit
 		}
 		f.Hint = "help " + usage.cmd.name + " tells its arguments and flags"
 	}
-	fmt.Fprintln(s.out.errs, s.paintError(f.Error))
+	s.out.errf("%s\n", s.paintError(f.Error))
 	if f.Hint != "" {
-		fmt.Fprintln(s.out.errs, "  hint: "+f.Hint)
+		s.out.errf("  hint: %s\n", f.Hint)
 	}
 	return f.Exit
 }

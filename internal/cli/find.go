@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/export"
 )
 
 // filter decides which znodes find prints.
@@ -187,7 +189,7 @@ func (s *shell) printMatches(a *args, n *znode, pattern *regexp.Regexp) {
 			}
 		}
 		s.out.show(grepJSON{Path: n.path, Hits: count}, func() { s.out.printf("%s: %d\n", name, count) })
-	case !readable(n.data):
+	case !export.Readable(n.data):
 		s.out.show(grepJSON{Path: n.path}, func() { s.out.printf("%s: binary data matches\n", name) })
 	default:
 		number := 0

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -82,7 +84,29 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 // keepable reports whether a line may be kept on disk: no credentials, and nothing
 // that was given after a blank, as in other shells.
 func keepable(line string) bool {
-	return line != "" && strings.TrimLeft(line, " \t") == line && !strings.HasPrefix(line, "addauth")
+	return line != "" && strings.TrimLeftFunc(line, unicode.IsSpace) == line && !secret(line)
+}
+
+// secretWords are what lines with credentials have, or are likely to.
+var secretWords = []string{"auth", "digest", "sasl", "passw", "passwd", "pwd", "secret", "token", "credential"}
+
+// secret reports whether a line may carry a credential: it has a word that tells
+// so, in whatever case, or its command looks like addauth misspelt, or it can't be
+// read. A line that is lost from the history costs less than one that is kept.
+func secret(line string) bool {
+	lower := strings.ToLower(line)
+	if slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(lower, w) }) {
+		return true
+	}
+	words, err := split(lower)
+	if err != nil || len(words) == 0 {
+		return true
+	}
+	if c, _ := find(words); c != nil {
+		return false
+	}
+	c, _ := find(strings.Fields(line)) // of a name with capitals
+	return c == nil && strings.HasPrefix(words[0], "a")
 }
 
 // historyFile is where lines are kept between runs, "" for nowhere.

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -35,72 +33,54 @@ type loader struct {
 	first     string // the first conflict
 }
 
-// runImport creates the znodes of an exported file.
+// runImport creates the znodes of an exported file, after it has read the file
+// whole: nothing is written of one that is damaged.
 func runImport(ctx context.Context, s *shell, a *args) error {
-	file := a.arg(0)
-	form, zipped, err := format(a, file)
+	form, zipped, err := format(a, a.arg(0))
 	if err != nil {
 		return err
 	}
-	in, err := openImport(file, zipped)
+	f, err := openImport(a.arg(0), form, zipped)
 	if err != nil {
-		return fmt.Errorf("import %s: %w", file, err)
+		return fmt.Errorf("import %s: %w", a.arg(0), err)
 	}
-	defer in.Close()
-	r := newDocumentReader(form, in)
-	head, err := r.head()
+	defer f.close()
+	whole, err := f.verify(ctx, a)
 	if err != nil {
-		return advise(fmt.Errorf("import %s: it is no %s export: %w", file, form, err), "-format names its format; nothing was written")
+		return err
 	}
-	target := a.argOr(1, head.Root)
-	to := &place{c: s.client, path: target, label: target}
+	to := &place{c: s.client, path: whole.target, label: whole.target}
 	l := loader{s: s, to: to, dry: a.has("dry-run"), overwrite: a.has("overwrite"), withACL: !a.has("noacl")}
 	l.w = s.writer(s.client, "import")
-	defer l.w.progress.end()
+	defer l.w.progress.of(whole.Znodes()).end()
 	if !l.dry {
-		if err := makeParents(ctx, s.client, target); err != nil {
+		if err := makeParents(ctx, s.client, whole.target); err != nil {
 			return err
 		}
 	}
-	if err := l.load(ctx, r); err != nil {
-		return l.w.wroteError("import "+file, err)
+	r, err := f.read(a)
+	if err == nil {
+		err = l.load(ctx, r)
 	}
-	return l.finish(file)
-}
-
-// openImport opens a file, "-" being standard input.
-func openImport(file string, zipped bool) (io.ReadCloser, error) {
-	if file == "-" {
-		return io.NopCloser(os.Stdin), nil
+	if err == nil && r.Sum() != whole.Sum() {
+		err = errors.New("the file was changed while it was read")
 	}
-	f, err := os.Open(file)
-	if err != nil || !zipped {
-		return f, err
-	}
-	z, err := gzip.NewReader(f)
 	if err != nil {
-		f.Close()
-		return nil, err
+		return l.w.wroteError("import "+a.arg(0), err)
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{z, f}, nil
+	return l.finish(a.arg(0))
 }
 
 // load reads the file in batches and writes what is missing or different.
-func (l *loader) load(ctx context.Context, r documentReader) error {
-	var batch []documentNode
+func (l *loader) load(ctx context.Context, r *importReader) error {
+	var batch []loaded
 	for {
-		d, err := r.next()
-		if err == nil {
-			err = d.check()
-		}
+		n, err := r.next()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the file: %w", err)
 		}
 		if err == nil {
-			batch = append(batch, d)
+			batch = append(batch, n)
 		}
 		if len(batch) >= importBatch || err != nil {
 			if err := l.write(ctx, batch); err != nil {
@@ -122,13 +102,9 @@ type present struct {
 }
 
 // write looks a batch up, then writes it.
-func (l *loader) write(ctx context.Context, batch []documentNode) error {
-	// What is looked up must not be on its way: a file may name a path twice.
-	if err := l.w.finish(ctx); err != nil {
-		return err
-	}
-	now, err := inParallel(batch, func(d documentNode) (p present, err error) {
-		path := l.to.at(d.relative())
+func (l *loader) write(ctx context.Context, batch []loaded) error {
+	now, err := inParallel(batch, func(n loaded) (p present, err error) {
+		path := l.to.at(n.relative)
 		p.data, _, err = l.s.client.Get(ctx, path)
 		if gone(err) {
 			return p, nil
@@ -142,25 +118,18 @@ func (l *loader) write(ctx context.Context, batch []documentNode) error {
 	if err != nil {
 		return err
 	}
-	for i, d := range batch {
-		if err := l.one(ctx, &d, now[i]); err != nil {
+	for i, n := range batch {
+		if err := l.one(ctx, n, now[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loader) one(ctx context.Context, d *documentNode, now present) error {
-	path := l.to.at(d.relative())
-	data, err := d.bytes()
-	if err != nil {
-		return err
-	}
-	acl := zk.WorldACL(zk.PermAll)
-	if l.withACL {
-		if acl, err = d.acl(); err != nil {
-			return err
-		}
+func (l *loader) one(ctx context.Context, n loaded, now present) error {
+	path, data, acl := l.to.at(n.relative), n.data, n.acl
+	if !l.withACL {
+		acl = zk.WorldACL(zk.PermAll)
 	}
 	if !now.there {
 		return l.create(ctx, path, data, acl)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -22,12 +21,12 @@ func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 // interactive reads commands from the terminal until quit or Ctrl-D. Ctrl-C drops
 // the line, or ends the command that runs.
 func (s *shell) interactive(ctx context.Context) int {
-	fmt.Fprintf(s.out.errs, "Connecting to %s\n", s.host)
+	s.out.errf("Connecting to %s\n", s.host)
 	if code := s.start(ctx); code != 0 {
 		return code
 	}
 	s.awaitFirst(ctx)
-	fmt.Fprintln(s.out.errs, "Welcome to Zooid! help lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D leaves.")
+	s.out.errf("Welcome to Zooid! help lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D leaves.\n")
 	editor := liner.NewLiner()
 	defer editor.Close()
 	editor.SetCtrlCAborts(true)
@@ -40,6 +39,7 @@ func (s *shell) interactive(ctx context.Context) int {
 		// A line that can't be read costs the rest of the history, not the shell.
 		_, _ = editor.ReadHistory(bytes.NewReader(text))
 	}
+	s.ask = editor.Prompt
 	s.setRedraw(redrawPrompt)
 	defer s.setRedraw(nil)
 	for !s.over {
@@ -51,10 +51,10 @@ func (s *shell) interactive(ctx context.Context) int {
 			if !errors.Is(err, io.EOF) {
 				s.out.messagef("reading a command: %v", err)
 			}
-			fmt.Fprintln(s.out.errs)
+			s.out.errf("\n")
 			break
 		}
-		if strings.TrimSpace(line) != "" {
+		if strings.TrimSpace(line) != "" && !secret(line) {
 			editor.AppendHistory(line)
 		}
 		if err := keepHistory(file, line); err != nil {
@@ -81,7 +81,7 @@ func (s *shell) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstPatience)
 	defer cancel()
 	if err := s.client.Wait(ctx); err != nil {
-		fmt.Fprintf(s.out.errs, "%s; commands wait for up to %v\n", plainText(&connectError{s.host, s.opt.access.secure, err}), s.opt.timeout)
+		s.out.errf("%s; commands wait for up to %v\n", plainText(&connectError{s.host, s.opt.access.secure, err}), s.opt.timeout)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ a line, # begins a comment).
   zooid cli help                                     all commands, by what they are for
   zooid cli help find                                one of them, with examples
 
-Flags, with one dash or two; those before the empty line are zkCli's, but -D and -o:
+Flags, with one dash or two; those before the empty line are zkCli's, but -D, -k and -o:
 
 `
 	helpTail = `
@@ -43,19 +44,22 @@ command line can be seen by all users of the machine: prefer files.
 
 Exit codes: 0 done; 1 the command failed; 2 wrong flags; 3 no server reached;
 4 diff found a difference, or find or grep found nothing; 127 no such command;
-130 interrupted. A script's is that of its last command.
+130 interrupted. A script stops at
+the first command that fails; with -k it goes on, and ends with the last such code.
 
 Colours and progress appear on a terminal only; NO_COLOR=1 turns colours off.
-History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY; addauth
-lines, and lines that begin with a blank, are not.
+History is kept in ~/.zooid_history, or the file named by ZOOID_HISTORY; lines that
+may carry a credential, and lines that begin with a blank, are not.
 `
 )
 
 // printHelp prints what -h asks for.
-func printHelp(w io.Writer) {
+func printHelp(out io.Writer) error {
+	w := bufio.NewWriter(out)
 	fmt.Fprint(w, helpHead)
 	printStartFlags(w)
 	fmt.Fprint(w, helpTail)
+	return w.Flush()
 }
 
 // Streams are where a shell reads and prints.
@@ -73,7 +77,10 @@ func Main(arguments []string, io Streams, version string) int {
 		return exitUsage
 	}
 	if opt == nil {
-		printHelp(io.Out)
+		if err := printHelp(io.Out); err != nil {
+			fmt.Fprintf(io.Err, "zooid cli: print the help: %v\n", err)
+			return exitFailed
+		}
 		return 0
 	}
 	opt.version = version
@@ -85,6 +92,12 @@ func Main(arguments []string, io Streams, version string) int {
 		s.single = true
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
+		if in, ok := io.In.(*os.File); ok && isTerminal(in) && s.out.errTerm {
+			s.ask = func(prompt string) (string, error) {
+				fmt.Fprint(io.Err, oneLine(prompt))
+				return answer(ctx, in)
+			}
+		}
 		s.execute(ctx, words)
 		return s.exit
 	}
@@ -92,4 +105,19 @@ func Main(arguments []string, io Streams, version string) int {
 		return s.interactive(ctx)
 	}
 	return s.script(ctx, io.In)
+}
+
+// answer reads a line, unless ctx ends first.
+func answer(ctx context.Context, in io.Reader) (string, error) {
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n')
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }

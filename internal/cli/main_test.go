@@ -65,7 +65,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"-server", "127.0.0.1:1", "-timeout", "300", "create", "-s", "/a/"}, "", exitNotConnected, "", "no connection"},
 		// scripts
 		{at, "# nothing\n\n", 0, "", ""},
-		{at, "ls /none\nls /\n", 0, "[zookeeper]", "Node does not exist"},
+		{append([]string{"-k"}, at...), "ls /none\nls /\n", exitFailed, "[zookeeper]", "Node does not exist"},
+		{at, "ls /none\nversion\n", exitFailed, "", "Node does not exist"},
 		{at, "ls /\nls /none\n", exitFailed, "[zookeeper]", "Node does not exist"},
 		{at, "ls /none\nquit\nls /\n", exitFailed, "", "Node does not exist"},
 		{at, "create /x ~\nget /x\ndelete /x", 0, "~", "Created /x"},
@@ -223,7 +224,11 @@ func TestCompletion(t *testing.T) {
 func TestHistoryFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history")
-	for _, line := range []string{"ls /", "addauth digest u:p", " get /secret", "", "get /a"} {
+	for _, line := range []string{
+		"ls /", "addauth digest u:p", " get /a", "", "get /a", "\u00a0get /b", `"addauth" digest u:p`, `'addauth' "digest" u:p`, "AddAuth x u:p", "ADDAUTH x u:p", "adauth x u:p", "addaut x u:p",
+		"ad x u:p", "connect -auth digest:u:p", "set /app/password p", "set /app/PASSWD p", "create /a x digest:u:hash=:r", `addauth "digest`, "'addauth digest u:p", "help\taddauth",
+		"zooid cli -sasl u:p", "create /x/dbSecret 1",
+	} {
 		if err := keepHistory(file, line); err != nil {
 			t.Fatal(err)
 		}
@@ -281,12 +286,13 @@ func TestImportRefusesNonsense(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out := v.run(t, "import "+file)
-		if v.s.exit != exitFailed {
-			t.Errorf("%s: exit code %d: %s", name, v.s.exit, out)
+		for _, flags := range []string{"", "-unchecked "} {
+			if out := v.run(t, "import "+flags+file); v.s.exit != exitFailed {
+				t.Errorf("%s%s: exit code %d: %s", flags, name, v.s.exit, out)
+			}
 		}
 	}
-	if out := v.must(t, "ls", "/"); out != "[zookeeper]\n" && out != "[x, zookeeper]\n" {
+	if out := v.must(t, "ls", "/"); out != "[zookeeper]\n" {
 		t.Errorf("left behind: %s", out)
 	}
 }

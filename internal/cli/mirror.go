@@ -3,17 +3,20 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // mirrored counts what mirror did, or would.
 type mirrored struct {
-	Created int `json:"created"`
-	Changed int `json:"changed"`
-	Deleted int `json:"deleted"`
-	Extra   int `json:"extra"` // only in the target, and left there
+	Created    int `json:"created"`
+	Changed    int `json:"changed"`
+	Deleted    int `json:"deleted"`
+	Extra      int `json:"extra"` // only in the target, and left there
+	Ephemerals int `json:"ephemeralsLeftOut,omitempty"`
 }
 
-// runMirror makes the target like the source, writing only what differs.
+// runMirror makes the target like the source, writing only what differs. It reads
+// both whole before it changes anything, and refuses what it can't do.
 func runMirror(ctx context.Context, s *shell, a *args) error {
 	from, to, err := s.places(ctx, a)
 	if err != nil {
@@ -22,37 +25,28 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 	defer from.close()
 	defer to.close()
 	what := "mirror " + from.label + " " + to.label
-	if from.inside(to) || to.inside(from) {
+	if into, outOf, err := s.overlap(ctx, what, from, to); err != nil {
+		return err
+	} else if into || outOf {
 		return failuref("name two subtrees that don't overlap", "%s: one lies within the other", what)
 	}
 	if err := s.exist(ctx, from); err != nil {
 		return err
 	}
-	m := mirror{s: s, a: a, from: from, to: to, dry: a.has("dry-run")}
-	m.w = s.silentWriter(to.c) // progress is told by the comparison
+	m := mirror{s: s, a: a, what: what, from: from, to: to, planned: map[string]int64{}}
+	m.withACL, m.dry = !a.has("noacl"), a.has("dry-run")
+	if err := s.sideBySide(ctx, "mirror", from, to, m.withACL, m.plan); err != nil {
+		return err
+	}
+	if err := m.agree(); err != nil {
+		return err
+	}
 	if !m.dry {
-		if err := makeParents(ctx, to.c, to.path); err != nil {
+		if err := m.run(ctx); err != nil {
 			return err
 		}
 	}
-	err = s.compare(ctx, "mirror", from, to, !a.has("noacl"), func(d difference) error { return m.write(ctx, d) })
-	if err == nil {
-		err = m.w.finish(ctx)
-	}
-	if err != nil {
-		return m.w.wroteError(what, err)
-	}
-	if err := m.delete(ctx); err != nil {
-		return err
-	}
-	s.out.show(m.done, func() {
-		would := map[bool]string{true: "would be "}[m.dry]
-		s.out.printf("%d %screated, %d %schanged, %d %sdeleted", m.done.Created, would, m.done.Changed, would, m.done.Deleted, would)
-		if m.done.Extra > 0 {
-			s.out.printf("; %d only in the target (-delete removes them)", m.done.Extra)
-		}
-		s.out.printf("\n")
-	})
+	m.print()
 	return nil
 }
 
@@ -60,53 +54,180 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 type mirror struct {
 	s        *shell
 	a        *args
+	what     string
 	from, to *place
+	withACL  bool
 	dry      bool
 	w        *writer
-	extra    []string // to be deleted, each before those below it
-	done     mirrored
+	secure   *securer
+
+	targets int              // znodes in the target
+	under   string           // a source ephemeral whose place a target znode takes; "" for none
+	planned map[string]int64 // czxids of what may be deleted, by path
+	extra   []listed         // to be deleted, each before those below it
+	late    string           // a znode that came into the target after the plan
+	left    int              // znodes of the target that stand where the source has ephemerals
+	done    mirrored
+}
+
+// plan looks at one path before anything is changed.
+func (m *mirror) plan(d difference) error {
+	if d.to != nil {
+		m.targets++
+	}
+	path := m.to.at(d.path)
+	switch {
+	case d.from != nil && kindOf(d.from.stat) == ephemeral:
+		if d.path == "" {
+			return failuref("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral", m.what)
+		}
+		m.done.Ephemerals++
+		m.standsFor(d, path)
+	case d.to != nil && kindOf(d.to.stat) == ephemeral:
+		return m.planEphemeral(d, path)
+	case d.from == nil && m.under != "" && within(m.under, path):
+		m.left++
+	case d.from == nil && !m.a.has("delete"):
+		m.done.Extra++
+	case d.from == nil:
+		m.planned[path] = d.to.stat.Czxid
+		m.done.Deleted++
+		m.tell("delete", path)
+	case d.to == nil:
+		if _, err := readACL(d.from, m.withACL); err != nil {
+			return err
+		}
+		m.done.Created++
+		m.tell("create", path)
+	case d.data || d.acl:
+		m.done.Changed++
+		m.tell("change", path)
+	}
+	return nil
+}
+
+// standsFor notes that the target has a persistent znode where the source has an
+// ephemeral one. It is left alone, with all below it.
+func (m *mirror) standsFor(d difference, path string) {
+	if d.to != nil && kindOf(d.to.stat) == persistent {
+		m.left++
+		m.under = path
+	}
+}
+
+// planEphemeral refuses an ephemeral znode of the target that stands in the way.
+func (m *mirror) planEphemeral(d difference, path string) error {
+	_, doomed := m.planned[parent(path)]
+	if d.from == nil && !doomed {
+		return nil // it goes with its session
+	}
+	return failuref("it must go first: its session ends, or delete removes it",
+		"%s: %s is ephemeral in the target and stands in the way", m.what, path)
+}
+
+// What mirror deletes without being told so by -yes.
+const (
+	mirrorDeletesMax  = 1000 // more is no small clean-up
+	mirrorDeletesPart = 10   // nor is more than one in so many of the target's znodes
+)
+
+// agree asks before much is deleted.
+func (m *mirror) agree() error {
+	n := m.done.Deleted
+	if n <= mirrorDeletesMax && n*mirrorDeletesPart <= m.targets || m.a.has("yes") {
+		return nil
+	}
+	text := fmt.Sprintf("%s: it would delete %d of the target's %s", m.what, n, describeCount(m.targets))
+	if m.s.ask != nil && !m.dry {
+		answer, err := m.s.ask(text + ". Do it? (yes/no) ")
+		if err == nil && strings.EqualFold(strings.TrimSpace(answer), "yes") {
+			return nil
+		}
+	}
+	return failuref("mirror -dry-run lists them; -yes does it; nothing was changed", "%s", text)
+}
+
+// run carries out the plan, as far as it still fits: what was changed meanwhile
+// ends it.
+func (m *mirror) run(ctx context.Context) error {
+	m.w = m.s.silentWriter(m.to.c) // progress is told by the comparison
+	m.secure = newSecurer(ctx, m.to.c)
+	left := m.done.Ephemerals
+	m.done, m.under, m.left = mirrored{Ephemerals: left}, "", 0
+	err := makeParents(ctx, m.to.c, m.to.path)
+	if err == nil {
+		err = m.s.sideBySide(ctx, "mirror", m.from, m.to, m.withACL, func(d difference) error { return m.write(ctx, d) })
+	}
+	if err == nil {
+		err = m.w.finish(ctx)
+	}
+	if err != nil {
+		return m.secure.unfinished(m.w.wroteError(m.what, err), m.from, m.to)
+	}
+	m.done.Deleted, err = m.s.deleteListed(ctx, m.to.c, m.extra, deleteBatch)
+	if err != nil {
+		err = deletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted, len(m.extra), err)
+		return m.secure.unfinished(err, m.from, m.to)
+	}
+	if err := m.secure.finish(ctx); err != nil {
+		return m.secure.unfinished(fmt.Errorf("%s: %w", m.what, err), m.from, m.to)
+	}
+	if m.late != "" {
+		return failuref("everything else is done; run it again",
+			"%s: %s came into the target meanwhile and was left alone", m.what, m.late)
+	}
+	return nil
 }
 
 // write does what one difference asks for.
 func (m *mirror) write(ctx context.Context, d difference) error {
 	path := m.to.at(d.path)
 	switch {
+	case d.from != nil && kindOf(d.from.stat) == ephemeral:
+		m.standsFor(d, path)
+		return nil
+	case d.to != nil && kindOf(d.to.stat) == ephemeral:
+		return nil
+	case d.from == nil && m.under != "" && within(m.under, path):
+		m.left++
+		return nil
 	case d.from == nil:
-		if !m.a.has("delete") {
-			m.done.Extra++
-			return nil
-		}
-		m.extra = append(m.extra, path)
-		m.done.Deleted++
-		m.plan("delete", path)
+		m.collect(d, path)
 		return nil
 	case d.to == nil:
 		m.done.Created++
-		m.plan("create", path)
-	default:
-		m.done.Changed++
-		m.plan("change", path)
-	}
-	acl, err := readACL(d.from, !m.a.has("noacl"))
-	if err != nil || m.dry {
-		return err
-	}
-	if d.to == nil {
-		return m.w.create(ctx, path, d.from.data, acl)
-	}
-	if d.data {
-		if err := m.w.set(ctx, path, d.from.data); err != nil {
+		acl, err := readACL(d.from, m.withACL)
+		if err != nil {
 			return err
 		}
+		return m.w.create(ctx, path, d.from.data, m.secure.first(d.from, path, acl))
+	case !d.data && !d.acl:
+		return nil
 	}
+	m.done.Changed++
 	if d.acl {
-		return m.w.setACL(ctx, path, acl)
+		m.secure.later(path, d.from.acl, d.to.stat.Aversion)
+	}
+	if d.data {
+		return m.w.setAt(ctx, path, d.from.data, d.to.stat.Version)
 	}
 	return nil
 }
 
-// plan says what would be done.
-func (m *mirror) plan(what, path string) {
+// collect notes a znode that only the target has, for deletion if the plan had it.
+func (m *mirror) collect(d difference, path string) {
+	switch czxid, planned := m.planned[path]; {
+	case !m.a.has("delete"):
+		m.done.Extra++
+	case planned && czxid == d.to.stat.Czxid:
+		m.extra = append(m.extra, listed{path, d.to.stat})
+	default:
+		m.late = path
+	}
+}
+
+// tell says what would be done.
+func (m *mirror) tell(what, path string) {
 	if m.dry {
 		m.s.out.show(map[string]string{"would": what, "path": path}, func() {
 			m.s.out.printf("would %s %s\n", what, m.s.out.name(path))
@@ -114,15 +235,18 @@ func (m *mirror) plan(what, path string) {
 	}
 }
 
-// delete removes what only the target has.
-func (m *mirror) delete(ctx context.Context) error {
-	if m.dry || len(m.extra) == 0 {
-		return nil
+// print says what was done, or would be.
+func (m *mirror) print() {
+	m.s.out.show(m.done, func() {
+		would := map[bool]string{true: "would be "}[m.dry]
+		d := m.done
+		m.s.out.printf("%d %screated, %d %schanged, %d %sdeleted", d.Created, would, d.Changed, would, d.Deleted, would)
+		if m.done.Extra > 0 {
+			m.s.out.printf("; %d only in the target (-delete removes them)", m.done.Extra)
+		}
+		m.s.out.printf("\n")
+	})
+	if m.left > 0 {
+		m.s.out.notef("%s in the target, where the source has ephemeral ones, stay as they are", describeCount(m.left))
 	}
-	n, err := m.s.deletePaths(ctx, m.to.c, m.extra, deleteBatch)
-	if err != nil {
-		return advise(fmt.Errorf("mirror: delete what only %s has: about %d of %d are gone: %w", m.to.label, n, len(m.extra), err),
-			"everything else is written; ephemeral znodes below them must go first; run it again")
-	}
-	return nil
 }

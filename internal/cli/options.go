@@ -16,6 +16,7 @@ type options struct {
 	timeout  time.Duration
 	readOnly bool
 	wait     bool
+	keepOn   bool
 	json     bool
 	version  string
 	access   access
@@ -54,6 +55,7 @@ func startFlags() []startFlag {
 		{flag{"waitforconnection", "", "connect before reading commands, or fail"}, func(o *options, _ string) error { o.wait = true; return nil }},
 		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"}, func(o *options, v string) error { return o.access.readFile(v) }},
 		{flag{"D", "name=value", "one such, as in -Dzookeeper.client.secure=true"}, (*options).setProperty},
+		{flag{"k", "", "a script goes on after a command that failed"}, func(o *options, _ string) error { o.keepOn = true; return nil }},
 		{flag{"o", "text|json", "how results are printed; json is one value to a line"}, func(o *options, v string) (err error) {
 			o.json, err = outputForm(v)
 			return err

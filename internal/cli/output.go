@@ -2,14 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // output is where a shell prints. It is used by one goroutine at a time: the one
@@ -23,6 +21,7 @@ type output struct {
 	errTerm  bool          // errs is a terminal
 
 	period    time.Duration // between changes of the progress line
+	failed    error         // the first error of writing results
 	line      *progress     // the work under way, nil for none
 	lineShown bool          // its line stands on the terminal
 }
@@ -48,21 +47,35 @@ func (b belowLine) Write(p []byte) (int, error) {
 	if b.o.terminal {
 		b.o.wipeLine()
 	}
-	return b.out.Write(p)
+	n, err := b.out.Write(p)
+	if err != nil && b.o.failed == nil {
+		b.o.failed = err
+	}
+	return n, err
+}
+
+// flush writes out the results so far, and returns the first error that any of them
+// had: what wasn't printed wasn't done.
+func (o *output) flush() error {
+	o.w.Flush() // belowLine keeps its error
+	if o.failed == nil {
+		return nil
+	}
+	return advise(fmt.Errorf("write the results: %w", o.failed), "what was printed is not whole; what the command has changed stays")
 }
 
 // wipeLine takes the progress line off the terminal; it comes back by itself.
 func (o *output) wipeLine() {
 	if o.lineShown {
 		o.lineShown = false
-		fmt.Fprint(o.errs, "\r\x1b[K")
+		o.errf("\r\x1b[K")
 	}
 }
 
 // row prints a line of a table, on a terminal only what fits: the left columns say
 // most, and a table that wraps says nothing.
 func (o *output) row(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
+	line := o.name(fmt.Sprintf(format, v...))
 	if r := []rune(line); o.terminal && len(r) > o.width() {
 		line = string(r[:o.width()])
 	}
@@ -80,16 +93,32 @@ func (o *output) width() int {
 // widthDefault is the width of a terminal that doesn't tell.
 const widthDefault = 80
 
-// printf prints a part of a result in text form.
-func (o *output) printf(format string, v ...any) { fmt.Fprintf(o.w, format, v...) }
+// printf prints a part of a result in text form. The format is the shell's own; what
+// v has may be anybody's, and is made visible on a terminal.
+func (o *output) printf(format string, v ...any) {
+	if o.terminal {
+		v = o.cleaned(v)
+	}
+	fmt.Fprintf(o.w, format, v...)
+}
+
+// errf is printf for messages and errors, which have a stream of their own.
+func (o *output) errf(format string, v ...any) {
+	if o.errTerm {
+		v = o.cleaned(v)
+	}
+	fmt.Fprintf(o.errs, format, v...)
+}
 
 // value prints v as JSON on one line.
 func (o *output) value(v any) {
-	e := json.NewEncoder(o.w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		panic("cli: a result that JSON can't express: " + err.Error())
 	}
+	_, _ = o.w.Write(visibleJSON(text.Bytes())) // flush tells the error
 }
 
 // show prints v in JSON, or has text print it.
@@ -109,7 +138,7 @@ func (o *output) messagef(format string, v ...any) {
 		o.errJSON(messageJSON{fmt.Sprintf(format, v...)})
 		return
 	}
-	fmt.Fprintf(o.errs, format+"\n", v...)
+	o.errf(format+"\n", v...)
 }
 
 type messageJSON struct {
@@ -141,28 +170,31 @@ const (
 	magenta colour = "35"
 )
 
+func (c colour) begin() string { return "\x1b[" + string(c) + "m" }
+
+// colourEnd ends any of them.
+const colourEnd = "\x1b[0m"
+
 // paint returns text in a colour, if colours are on.
 func (o *output) paint(c colour, text string) string {
 	if !o.colours || text == "" {
 		return text
 	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+	return c.begin() + visible(text) + colourEnd
 }
 
-// printable returns data as a result shows it. On a terminal control characters
-// are replaced, so that no znode's content can move the cursor or worse; elsewhere
-// the bytes are left alone.
+// printable returns data as a result shows it; see visible.
 func (o *output) printable(data []byte) string {
 	if !o.terminal {
 		return string(data)
 	}
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			return r
-		}
-		return utf8.RuneError
-	}, string(data))
+	return visible(string(data))
 }
 
-// name returns a path or a name as a result shows it.
-func (o *output) name(path string) string { return o.printable([]byte(path)) }
+// name returns a path or a name as a result shows it: on a terminal, on one line.
+func (o *output) name(path string) string {
+	if !o.terminal {
+		return path
+	}
+	return oneLine(path)
+}

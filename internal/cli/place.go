@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/zk"
@@ -10,17 +12,19 @@ import (
 
 // place is a subtree here or in another ensemble.
 type place struct {
-	c     *zk.Client
-	path  string
-	label string // as it was given
-	away  bool   // in another ensemble
+	c       *zk.Client
+	path    string // below chroot
+	label   string // as it was given
+	away    bool   // it has a client of its own
+	servers string // of the connect string
+	chroot  string // "" if none
 }
 
 // place reads "/path", of this ensemble, or "host:port,…/path", of another, which
 // it connects to. The caller closes it.
 func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	if strings.HasPrefix(text, "/") {
-		return &place{s.client, text, text, false}, nil
+		return &place{c: s.client, path: text, label: text, servers: strings.Join(s.servers(), ","), chroot: s.chroot()}, nil
 	}
 	host, path, ok := strings.Cut(text, "/")
 	if !ok {
@@ -36,7 +40,7 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 		c.Close()
 		return nil, &connectError{host, s.opt.access.secure, err}
 	}
-	return &place{c, "/" + path, text, true}, nil
+	return &place{c: c, path: "/" + path, label: text, away: true, servers: host}, nil
 }
 
 func (p *place) close() {
@@ -83,11 +87,6 @@ func (p *place) at(relative string) string {
 	return p.path + relative
 }
 
-// inside reports whether q lies in p, as far as one can tell.
-func (p *place) inside(q *place) bool {
-	return !p.away && !q.away && (q.path == p.path || p.path == "/" || strings.HasPrefix(q.path, p.path+"/"))
-}
-
 // readACL returns the ACL a copy of n gets, or why it can't have n's.
 func readACL(n *znode, withACL bool) ([]zk.ACL, error) {
 	if !withACL {
@@ -100,21 +99,30 @@ func readACL(n *znode, withACL bool) ([]zk.ACL, error) {
 	return n.acl, nil
 }
 
-// makeParents creates the missing znodes above path, as anybody may use them.
-func makeParents(ctx context.Context, c *zk.Client, path string) error {
-	var missing []string
+// missingParents returns the paths above path at which nothing is, the topmost first.
+func missingParents(ctx context.Context, c *zk.Client, path string) (missing []string, err error) {
 	for above := parent(path); above != "/"; above = parent(above) {
 		_, ok, err := c.Exists(ctx, above)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if ok {
 			break
 		}
 		missing = append(missing, above)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if _, err := c.Create(ctx, missing[i], nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+	slices.Reverse(missing)
+	return missing, nil
+}
+
+// makeParents creates the missing znodes above path, as anybody may use them.
+func makeParents(ctx context.Context, c *zk.Client, path string) error {
+	missing, err := missingParents(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	for _, above := range missing {
+		if _, err := c.Create(ctx, above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return fmt.Errorf("create the parent: %w", err)
 		}
 	}

@@ -84,7 +84,7 @@ func (p *progress) add(n int64) {
 		p.ask = nil
 	}
 	p.o.lineShown = true
-	fmt.Fprint(p.o.errs, "\r\x1b[K", cut(p.text(now.Sub(p.start)), p.o.width()-1))
+	p.o.errf("\r\x1b[K%s", oneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
 }
 
 // text is the line after so much time.

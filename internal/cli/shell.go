@@ -30,7 +30,8 @@ type shell struct {
 	out     *output
 	client  *zk.Client // nil before the first connection is asked for
 	watches watches
-	redraw  func() // puts the prompt back after an event; nil without a prompt
+	redraw  func()                              // puts the prompt back after an event; nil without a prompt
+	ask     func(prompt string) (string, error) // reads an answer; nil if nobody sits at a terminal
 }
 
 func newShell(opt options, out *output) *shell {
@@ -68,7 +69,7 @@ func (s *shell) close() {
 	s.disconnect()
 	s.turn.Unlock()
 	s.watches.running.Wait()
-	s.out.w.Flush()
+	s.flush(context.Background())
 }
 
 // errNotConnected is zkCli's word for a command after close.
@@ -128,7 +129,7 @@ func (s *shell) execute(ctx context.Context, words []string) {
 	c, rest := find(words)
 	err := s.run(ctx, c, words[0], rest)
 	if s.over {
-		s.out.w.Flush()
+		s.flush(ctx)
 		return // quit leaves the code of the command before
 	}
 	s.exit = 0
@@ -136,7 +137,15 @@ func (s *shell) execute(ctx context.Context, words []string) {
 		s.exit = s.report(ctx, err)
 	}
 	s.printEvents()
-	s.out.w.Flush()
+	s.flush(ctx)
+}
+
+// flush prints what is left of the results. A command whose results can't be
+// written has failed.
+func (s *shell) flush(ctx context.Context) {
+	if err := s.out.flush(); err != nil && s.exit == 0 {
+		s.exit = s.report(ctx, err)
+	}
 }
 
 func (s *shell) run(ctx context.Context, c *command, name string, rest []string) error {
@@ -198,13 +207,14 @@ func (s *shell) start(ctx context.Context) int {
 const lineMax = 4 << 20
 
 // script runs the commands that in has, one to a line; lines that begin with # are
-// comments.
+// comments. It stops at the first that fails, unless -k was given.
 func (s *shell) script(ctx context.Context, in io.Reader) int {
 	if code := s.start(ctx); code != 0 {
 		return code
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineMax)
+	failed := 0 // the exit code of the last command that failed
 	for !s.over && lines.Scan() {
 		text := lines.Text()
 		if strings.HasPrefix(strings.TrimSpace(text), "#") {
@@ -215,22 +225,27 @@ func (s *shell) script(ctx context.Context, in io.Reader) int {
 		s.line(running, text)
 		interrupted := running.Err() != nil
 		stop()
-		if interrupted {
+		switch {
+		case interrupted:
 			return exitInterrupted
+		case s.exit != 0 && !s.opt.keepOn:
+			return s.exit
+		case s.exit != 0:
+			failed = s.exit
 		}
 	}
 	if err := lines.Err(); err != nil {
 		s.out.messagef("reading commands: %v", err)
 		return exitFailed
 	}
-	return s.exit
+	return failed
 }
 
 // prompt is zkCli's.
 func (s *shell) prompt() string {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	return fmt.Sprintf("[zk: %s(%s) %d] ", s.host, stateWord(s.client), s.history.count)
+	return fmt.Sprintf("[zk: %s(%s) %d] ", oneLine(s.host), stateWord(s.client), s.history.count)
 }
 
 // stateWord is the Java client's name of c's state.

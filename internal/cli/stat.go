@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -68,23 +67,11 @@ func toContent(data []byte) content {
 	if data == nil {
 		return content{}
 	}
-	if !readable(data) {
+	if !export.Readable(data) {
 		return content{Base64: data}
 	}
 	text := string(data)
 	return content{Text: &text}
-}
-
-// readable reports whether data is text that people and every format can carry.
-func readable(data []byte) bool {
-	for len(data) > 0 {
-		r, n := utf8.DecodeRune(data)
-		if r == utf8.RuneError || !unicode.IsPrint(r) && r != '\n' && r != '\t' {
-			return false
-		}
-		data = data[n:]
-	}
-	return true
 }
 
 // kind is what sort of znode a Stat describes. Containers and TTL znodes look like

@@ -296,3 +296,22 @@ func (v *terminal) mode() uint32 {
 	}
 	return mode.Lflag
 }
+
+// TestMirrorAsksAtATerminal answers the question before a large deletion, and breaks
+// it off.
+func TestMirrorAsksAtATerminal(t *testing.T) {
+	t.Parallel()
+	address := startZooid(t)
+	c := open(t, address)
+	plant(t, c, "/from", "/to", "/to/x")
+	for _, k := range []struct{ keys, then string }{
+		{"no\n", "it would delete 1 of the target's 2 znodes"},
+		{ctrlC, "it would delete 1 of the target's 2 znodes"},
+		{"yes\n", "0 created, 0 changed, 1 deleted"},
+	} {
+		v := atTerminal(t, nil, "-server", address, "mirror", "-delete", "/from", "/to")
+		v.see("Do it? (yes/no) ")
+		v.press(k.keys)
+		v.see(k.then)
+	}
+}

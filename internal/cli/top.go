@@ -43,7 +43,9 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 	last := map[string]serverJSON{}
 	for round := int64(1); ; round++ {
 		down := s.topRound(ctx, last, rounds != 1)
-		s.out.w.Flush()
+		if err := s.out.flush(); err != nil {
+			return err
+		}
 		if round == rounds {
 			if down != nil {
 				return advise(down, "is srvr allowed there, and the server up?")

@@ -69,6 +69,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+ *`), "ADDRESS "},
 	{regexp.MustCompile(` +\d+ +\d+/[\d.]+/\d+ .*`), " FIGURES"},
 	{regexp.MustCompile(`"(received|queued|receivedPerSecond|connections)":[\d.]+`), `"$1":N`},
+	{regexp.MustCompile(`\.\d+\.part`), ".*.part"},
+	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},
 	{regexp.MustCompile(`"latencyMs":"[^"]*"`), `"latencyMs":"L"`},
 }
 

@@ -41,11 +41,11 @@ func runTree(ctx context.Context, s *shell, a *args) error {
 	w := s.walk(s.client, a.argOr(0, "/"))
 	w.system, w.tolerant, w.depthMax = true, true, int(depth)
 	var lasts []bool // of the znodes from below the root to the current one
-	count, unreadable := 0, 0
+	count, bad := 0, unread{s: s}
 	err = w.each(ctx, func(n *znode) error {
 		count++
 		if n.err != nil {
-			unreadable++
+			bad.n++ // its line says so
 		}
 		if s.out.json {
 			s.out.value(found(n))
@@ -72,6 +72,9 @@ func runTree(ctx context.Context, s *shell, a *args) error {
 	})
 	if err == nil && !s.out.json {
 		s.out.printf("\n%s\n", describeCount(count))
+	}
+	if err == nil {
+		err = bad.err("tree")
 	}
 	return err
 }

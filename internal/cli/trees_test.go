@@ -163,7 +163,7 @@ func TestMirrorConverges(t *testing.T) {
 			grow(t, c, from, rand.New(rand.NewPCG(seed, 2)), 200)
 			grow(t, c, to, rand.New(rand.NewPCG(seed, 3)), 200)
 			want, _ := read(t, c, from)
-			v.must(t, "mirror", "-delete", from, address+to)
+			v.must(t, "mirror", "-delete", "-yes", from, address+to)
 			got, _ := read(t, c, to)
 			sameModel(t, "mirror", want, got)
 			v.must(t, "diff", from, to)

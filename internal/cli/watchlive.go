@@ -46,7 +46,9 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 			return err
 		}
 		s.printLive(ctx, a, e)
-		s.out.w.Flush()
+		if err := s.out.flush(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -159,23 +157,20 @@ func runDeleteAll(ctx context.Context, s *shell, a *args) error {
 	if root == "/" {
 		return failuref("name the children of / one by one", "Failed to delete some node(s) in the subtree! deleteall /: the root can't be deleted, so nothing was")
 	}
-	paths, err := s.below(ctx, s.client, root)
+	list, err := s.below(ctx, s.client, root)
 	if err != nil {
 		return err
 	}
 	if a.has("dry-run") {
-		for i := len(paths) - 1; i >= 0; i-- {
-			s.out.show(map[string]string{"wouldDelete": paths[i]}, func() { s.out.printf("would delete %s\n", s.out.name(paths[i])) })
+		for i := len(list) - 1; i >= 0; i-- {
+			path := list[i].path
+			s.out.show(map[string]string{"wouldDelete": path}, func() { s.out.printf("would delete %s\n", s.out.name(path)) })
 		}
 		return nil
 	}
-	n, err := s.deletePaths(ctx, s.client, paths, int(batch))
+	n, err := s.deleteListed(ctx, s.client, list, int(batch))
 	if err != nil {
-		text := "Failed to delete some node(s) in the subtree! deleteall %s: about %d of %d are gone: %w"
-		if errors.Is(err, zk.ErrNotEmpty) {
-			return failuref("someone creates znodes there; run it again", text, root, n, len(paths), err)
-		}
-		return advise(fmt.Errorf(text, root, n, len(paths), err), "what is left can be deleted by running it again")
+		return deletedError("Failed to delete some node(s) in the subtree! deleteall "+root, n, len(list), err)
 	}
 	if s.out.json {
 		s.out.value(map[string]any{"deleted": root, "znodes": n})
@@ -183,29 +178,14 @@ func runDeleteAll(ctx context.Context, s *shell, a *args) error {
 	return nil
 }
 
-// below returns the paths of a subtree, each before those below it.
-func (s *shell) below(ctx context.Context, c *zk.Client, root string) ([]string, error) {
-	var paths []string
+// below lists a subtree, each znode before those below it.
+func (s *shell) below(ctx context.Context, c *zk.Client, root string) ([]listed, error) {
+	var list []listed
 	w := s.walk(c, root)
 	w.what = "list " + root
 	err := w.each(ctx, func(n *znode) error {
-		paths = append(paths, n.path)
+		list = append(list, listed{n.path, n.stat})
 		return nil
 	})
-	return paths, err
-}
-
-// deletePaths deletes paths from the last to the first, in transactions of up to
-// batch znodes, and returns how many are certainly gone.
-func (s *shell) deletePaths(ctx context.Context, c *zk.Client, paths []string, batch int) (int, error) {
-	w := s.writer(c, "delete")
-	defer w.progress.of(len(paths)).end()
-	w.batch = batch
-	for i := len(paths) - 1; i >= 0; i-- {
-		if err := w.add(ctx, zk.DeleteOp(paths[i], zk.AnyVersion), 0); err != nil {
-			return w.done, err
-		}
-	}
-	err := w.finish(ctx)
-	return w.done, err
+	return list, err
 }

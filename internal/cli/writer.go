@@ -69,12 +69,28 @@ func (w *writer) flush(ctx context.Context) error {
 	if len(w.ops) == 0 {
 		return nil
 	}
-	f, n := w.p.Multi(ctx, w.ops...), len(w.ops)
+	ops, n := w.ops, len(w.ops)
+	alone := n == 1 && w.bytes > writeBatchBytes
 	w.ops, w.bytes = nil, 0
+	if alone {
+		return w.push(ctx, written{w.alone(ctx, ops[0]), 1})
+	}
+	f := w.p.Multi(ctx, ops...)
 	return w.push(ctx, written{func(ctx context.Context) error {
 		_, err := f.Wait(ctx)
 		return err
 	}, n})
+}
+
+// alone sends one large operation by itself: as part of a transaction a value just
+// below jute.maxbuffer would be above it.
+func (w *writer) alone(ctx context.Context, op zk.MultiOp) func(context.Context) error {
+	if op.ACL != nil { // a create
+		f := w.p.Create(ctx, op.Path, op.Data, op.Flags, op.ACL)
+		return func(ctx context.Context) error { _, err := f.Wait(ctx); return err }
+	}
+	f := w.p.Set(ctx, op.Path, op.Data, op.Version)
+	return func(ctx context.Context) error { _, err := f.Wait(ctx); return err }
 }
 
 // push queues a write, and waits for the oldest if too many are under way.
@@ -90,11 +106,22 @@ func (w *writer) pop(ctx context.Context) error {
 	e := w.queue[0]
 	w.queue = w.queue[1:]
 	if err := e.wait(ctx); err != nil {
+		w.settle(ctx)
 		return err
 	}
 	w.done += e.n
 	w.progress.add(int64(e.n))
 	return nil
+}
+
+// settle waits for what is under way after a failure, and counts it.
+func (w *writer) settle(ctx context.Context) {
+	for _, e := range w.queue {
+		if e.wait(ctx) == nil {
+			w.done += e.n
+		}
+	}
+	w.queue = nil
 }
 
 // finish sends the rest and waits for everything.
@@ -116,7 +143,12 @@ func (w *writer) create(ctx context.Context, path string, data []byte, acl []zk.
 }
 
 func (w *writer) set(ctx context.Context, path string, data []byte) error {
-	return w.add(ctx, zk.SetOp(path, data, zk.AnyVersion), len(data))
+	return w.setAt(ctx, path, data, zk.AnyVersion)
+}
+
+// setAt replaces data that has a version.
+func (w *writer) setAt(ctx context.Context, path string, data []byte, version int32) error {
+	return w.add(ctx, zk.SetOp(path, data, version), len(data))
 }
 
 // setACL changes an ACL, which no transaction can. It may overtake other writes.
@@ -134,5 +166,9 @@ func (w *writer) wroteError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return advise(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.done, err), "what is written stays")
+	hint := "what is written stays"
+	if conflict(err) {
+		hint = "somebody else writes there, and that was left alone; " + hint
+	}
+	return advise(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.done, err), "%s", hint)
 }

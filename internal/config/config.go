@@ -60,15 +60,16 @@ type Sessions struct {
 
 // Limits caps what clients may take.
 type Limits struct {
-	GlobalOutstanding  int // requests in progress before reads from busy connections pause
-	MaxCnxns           int // connections of the server; 0 or -1 has no limit
-	MaxClientCnxns     int // connections of one address; 0 or -1 has no limit
-	ListenBacklog      int // -1 is the system's
-	JuteMaxBuffer      int // bytes of the largest request
-	JuteExtraSize      int // bytes the server's own records may add, 1024 or more
-	LargeRequestMax    int // bytes in flight of requests regarded as large
-	LargeRequest       int // bytes from which a request is large; -1 regards none
-	TLSHandshakes      int // TLS handshakes at once; -1 has no limit
+	GlobalOutstanding  int   // requests in progress before reads from busy connections pause
+	Memory             int64 // bytes that the server's memory account may come to; 0 is the default, -1 no limit
+	MaxCnxns           int   // connections of the server; 0 or -1 has no limit
+	MaxClientCnxns     int   // connections of one address; 0 or -1 has no limit
+	ListenBacklog      int   // -1 is the system's
+	JuteMaxBuffer      int   // bytes of the largest request
+	JuteExtraSize      int   // bytes the server's own records may add, 1024 or more
+	LargeRequestMax    int   // bytes in flight of requests regarded as large
+	LargeRequest       int   // bytes from which a request is large; -1 regards none
+	TLSHandshakes      int   // TLS handshakes at once; -1 has no limit
 	SessionlessTimeout time.Duration
 	TCPKeepAlive       bool // on client connections
 
@@ -132,6 +133,8 @@ type Quorum struct {
 	MultiAddress      bool
 	TCPKeepAlive      bool
 	TLS               QuorumTLS
+	Secret            Secret // by which servers prove who they are
+	SecretFile        string // holds such secrets, one a line; the first is the ensemble's, the others are accepted
 }
 
 // QuorumTLS is TLS between servers.

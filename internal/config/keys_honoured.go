@@ -33,14 +33,19 @@ func storageKeys() []key {
 	}
 }
 
+// juteMaxBufferMax is the server's own limit, server.MaxFrameMax.
+const juteMaxBufferMax = 16 << 20
+
 // limitKeys cap connections and packets.
 func limitKeys() []key {
 	return []key{
 		honour("globalOutstandingLimit", asProp, integer, "1000", func(c *Config) any { return &c.Limits.GlobalOutstanding }).in(1, int32Max),
+		honour("memory.limit", asProp, long, "0", func(c *Config) any { return &c.Limits.Memory }).in(-1, 1<<62),
 		honour("maxCnxns", asProp, integer, "0", func(c *Config) any { return &c.Limits.MaxCnxns }).in(-1, int32Max),
 		honour("maxClientCnxns", inFile, integer, "60", func(c *Config) any { return &c.Limits.MaxClientCnxns }).in(-1, int32Max),
 		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max),
-		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1, int32Max),
+		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1, juteMaxBufferMax).
+			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here"),
 		honour("jute.maxbuffer.extrasize", asProp, javaInt, "-1", func(c *Config) any { return &c.Limits.JuteExtraSize }).in(-1, int32Max),
 		honour("largeRequestMaxBytes", asProp, integer, "104857600", func(c *Config) any { return &c.Limits.LargeRequestMax }).in(0, int32Max),
 		honour("largeRequestThreshold", asProp, integer, "-1", func(c *Config) any { return &c.Limits.LargeRequest }).in(-1, int32Max),
@@ -93,6 +98,8 @@ func clusterKeys() []key {
 		honour("sslQuorum", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.Enabled }),
 		honour("portUnification", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.PortUnification }),
 		honour("sslQuorumReloadCertFiles", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.ReloadFiles }),
+		honour("quorum.secret", inFile, secret, "", func(c *Config) any { return &c.Quorum.Secret }),
+		honour("quorum.secretFile", inFile, path, "", func(c *Config) any { return &c.Quorum.SecretFile }),
 		honour("peerType", inFile, text, "participant", func(c *Config) any { return &c.Quorum.PeerType }).of("participant", "observer"),
 	}
 }

@@ -139,6 +139,9 @@ func (l *loader) readMyID() {
 		return
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
+	if !q.Distributed && trimJava(first) == "-1" {
+		return // unset, as Apache calls it; a server alone needs none
+	}
 	id, err := parseID(trimJava(first))
 	if err != nil {
 		fail(1, "%v", err)

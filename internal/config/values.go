@@ -90,7 +90,11 @@ func (k key) assignNumber(to any, value string) error {
 	if err != nil || n < low || n > high || unit > 0 && n > math.MaxInt64/int64(unit) {
 		what := map[kind]string{millis: " of milliseconds", seconds: " of seconds",
 			interval: " of hours, or with one of ms, s, m, h, d after it, up to 292 years,"}[k.kind]
-		return fmt.Errorf("allowed: a whole number%s from %d to %d", what, low, high)
+		because := ""
+		if k.limit != "" {
+			because = ": " + k.limit
+		}
+		return fmt.Errorf("allowed: a whole number%s from %d to %d%s", what, low, high, because)
 	}
 	switch p := to.(type) {
 	case *int:

@@ -68,19 +68,20 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
 			t.Parallel()
 			self, other := listenLocal(t), listenLocal(t)
+			ours := sharing("a secret")
 			members := []Member{{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}, {ID: 3}}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			decided := make(chan error, 1)
 			go func() {
-				_, err := Discover(ctx, 1, members, self, Secure{}, slog.New(slog.DiscardHandler))
+				_, err := Discover(ctx, 1, 1, members, self, sharing("a secret"), slog.New(slog.DiscardHandler))
 				decided <- err
 			}()
 			if known {
-				asker := newTransport(2, 0, slog.New(slog.DiscardHandler))
+				asker := newTransport(2, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
 				defer asker.cancel()
-				if state, _, _, err := asker.askOne(ctx, members[0]); err != nil || state != joinEmpty {
-					t.Fatalf("the empty server answers state %d, %v", state, err)
+				if r, err := asker.askOne(ctx, members[0]); err != nil || r.state != joinEmpty {
+					t.Fatalf("the empty server answers state %d, %v", r.state, err)
 				}
 			}
 			answered := make(chan struct{})
@@ -90,9 +91,15 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 					if err != nil {
 						return
 					}
-					readHello(c)
-					writeAnswer(c, "")
-					c.Write(joinAnswer(joinEmpty, 7, 0))
+					readVersion(c)
+					over, _, err := ours.Keys.acceptProof(c)
+					if err != nil {
+						c.Close() // it asks itself who it is
+						continue
+					}
+					readHello(over)
+					writeAnswer(over, "")
+					over.Write(joinReplied{state: joinEmpty, cluster: 7}.append(nil))
 					c.Close()
 					select {
 					case answered <- struct{}{}:

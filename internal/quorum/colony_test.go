@@ -19,6 +19,9 @@ type colony struct {
 	ids     []uint64
 	bodies  map[uint64]*body
 	cut     map[[2]uint64]bool // links that lose everything
+	changes map[uint64]Change  // of membership, by id
+	lives   uint64
+	said    uint64
 }
 
 // A body is one server: its Loop, its disk, what it applied, and its Shell.
@@ -39,24 +42,37 @@ type body struct {
 	seen     int // applied when the last sync was answered
 	wanted   []Member
 	version  int64
-	snapshot int64 // log bytes that make one due; 0 for never
+	change   *Change              // staged by a number of asks
+	ended    map[int64]ChangeStep // how each change ended
+	snapshot int64                // log bytes that make one due; 0 for never
 	joined   bool
+	peers    []Member // as SetPeers was told
+	full     bool     // this server's queue to its leader has no room
+
+	clock, correction int64
+
+	doubtful bool
+	odd      uint64 // the digest of its state
+	mayFail  bool
+	failed   error
+
+	level, inForce, supported uint32 // feature levels; 0 is 1
 }
 
 func newColony(t *testing.T, ids ...uint64) *colony {
-	c := &colony{t: t, ids: ids, bodies: map[uint64]*body{}, cut: map[[2]uint64]bool{}}
+	c := &colony{t: t, ids: ids, bodies: map[uint64]*body{}, cut: map[[2]uint64]bool{}, changes: map[uint64]Change{}}
 	for _, id := range ids {
 		c.members = append(c.members, Member{ID: id, Addrs: []string{fmt.Sprint("server", id)}})
 	}
 	for _, id := range ids {
-		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS()}
-		c.open(id, 0)
+		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
+		c.open(id, 0, 0)
 	}
 	return c
 }
 
 // open starts a server on its disk.
-func (c *colony) open(id, joinedAfter uint64) {
+func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
 	c.t.Helper()
 	b := c.bodies[id]
 	dir, err := storage.Open(storage.Options{
@@ -66,7 +82,7 @@ func (c *colony) open(id, joinedAfter uint64) {
 	if err != nil {
 		c.t.Fatalf("open the disk of server %d: %v", id, err)
 	}
-	b.dir, b.applied, b.inbox = dir, nil, nil
+	b.dir, b.applied, b.inbox, b.change = dir, nil, nil, nil
 	var index uint64
 	if meta, ok := dir.NewestSnapshot(); ok {
 		snap, err := dir.OpenSnapshot(meta.Index)
@@ -77,13 +93,21 @@ func (c *colony) open(id, joinedAfter uint64) {
 		snap.Close()
 		index = meta.Index
 	}
+	c.lives++
 	b.loop, err = NewLoop(LoopOptions{
-		ID: id, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10, SnapshotsKept: 1,
-		Log: slog.New(slog.DiscardHandler), JoinedAfter: joinedAfter, OnJoined: func() { b.joined = true },
+		ID: id, Incarnation: c.lives, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10, SnapshotsKept: 1,
+		Log: slog.New(slog.DiscardHandler), JoinedAfter: joinedAfter, JoinedTerm: joinedTerm, OnJoined: func() { b.joined = true },
 	})
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", id, err)
 	}
+}
+
+// join starts a server with an empty disk that was let in.
+func (c *colony) join(id uint64, r JoinReply) {
+	c.t.Helper()
+	c.bodies[id].fs, c.bodies[id].joined = storage.NewMemFS(), false
+	c.open(id, r.Index, r.Term)
 }
 
 // crash stops a server without any care.
@@ -99,7 +123,7 @@ func (c *colony) crash(id uint64) {
 // restart starts it again on what its disk has.
 func (c *colony) restart(id uint64) {
 	c.bodies[id].fs.Reboot()
-	c.open(id, 0)
+	c.open(id, 0, 0)
 	c.greet(id)
 }
 
@@ -109,6 +133,9 @@ func (c *colony) greet(id uint64) {
 		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
 			if b := c.bodies[pair[0]]; pair[0] != pair[1] && b.loop != nil {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
+				if level := c.bodies[pair[1]].level; level > levelFirst {
+					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
+				}
 			}
 		}
 	}
@@ -142,7 +169,11 @@ func (c *colony) step(ticks int) {
 				}
 				b.inbox = b.inbox[:0]
 				b.loop.Turn()
-				if err := b.loop.Failed(); err != nil {
+				if err := b.loop.Failed(); err != nil && b.mayFail {
+					b.failed = err
+					c.crash(id)
+					continue
+				} else if err != nil {
 					c.t.Fatalf("server %d failed: %v", id, err)
 				}
 				moved = moved || len(b.inbox) > 0
@@ -223,7 +254,7 @@ func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if !b.linked(to) {
 		return false
 	}
-	e, ok := kind.Event(b.id, append([]byte(nil), payload...))
+	e, ok := kind.Event(b.id, 0, append([]byte(nil), payload...))
 	if !ok {
 		b.c.t.Fatalf("frame of unknown kind %d", kind)
 	}
@@ -232,9 +263,27 @@ func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
 	return true
 }
 
+func (b *body) Levels() (inForce, known uint32) { return max(b.inForce, 1), max(b.level, 1) }
+
+func (b *body) Clock() int64 { return b.clock }
+
+func (b *body) Correct(ms int64) { b.correction = ms }
+
+func (b *body) Doubtful() bool {
+	was := b.doubtful
+	b.doubtful = false
+	return was
+}
+
+func (b *body) DigestAt(index uint64) (uint64, bool) { return b.odd, index == b.loop.applied }
+
+func (b *body) Supported(level uint32) { b.supported = level }
+
 func (b *body) Connected(to uint64) bool { return b.linked(to) }
 
-func (b *body) SetPeers(members []Member) {}
+func (b *body) Room(to uint64) bool { return !b.full && b.linked(to) }
+
+func (b *body) SetPeers(members []Member) { b.peers = append(b.peers, members...) }
 
 func (b *body) SendSnapshot(to, index uint64, message []byte) {
 	err := fmt.Errorf("no link to %d", to)
@@ -318,6 +367,7 @@ func (b *body) Apply(entries []Entry) error {
 			}
 			if !seen {
 				b.applied = append(b.applied, n)
+				b.changes(n)
 			}
 			for i, m := range b.mine {
 				if m == n {
@@ -344,11 +394,53 @@ func (b *body) Lead(l Leadership) {
 	}
 }
 
-func (b *body) Membership(known int64) ([]Member, int64) {
+func (b *body) Membership(known int64) (*Membership, int64) {
 	if b.version == known {
 		return nil, known
 	}
-	return b.wanted, b.version
+	m := &Membership{Members: b.wanted}
+	if b.change != nil {
+		c := *b.change
+		m.Change = &c
+	}
+	return m, b.version
+}
+
+// A change of membership is the number changeMark plus a key of colony.changes, a
+// step of it the number stepMark plus 16 times that key plus the step.
+const (
+	changeMark = 1 << 32
+	stepMark   = 1 << 40
+)
+
+func (b *body) StepChange(id int64, step ChangeStep) {
+	b.waiting = append(b.waiting, stepMark+16*uint64(id)+uint64(step))
+}
+
+// changes applies n if it is about a change of membership.
+func (b *body) changes(n uint64) {
+	switch {
+	case n < changeMark:
+		return
+	case n < stepMark:
+		if b.change == nil {
+			c := b.c.changes[n-changeMark]
+			b.change = &c
+		}
+	default:
+		id, step := int64(n-stepMark)/16, ChangeStep((n-stepMark)%16)
+		if b.change == nil || b.change.ID != id || b.change.Named != (step == ChangeDone) {
+			return
+		}
+		switch step {
+		case ChangeNamed:
+			b.change.Named, b.wanted = true, b.change.Members
+		default:
+			b.change = nil
+			b.ended[id] = step
+		}
+	}
+	b.version++
 }
 
 func (b *body) Heard() []int64      { return nil }
@@ -368,6 +460,7 @@ func (b *body) Restore(_ storage.Meta, snap *storage.Snapshot) error {
 	return snap.Load(func(chunk []byte) ([]byte, error) {
 		for ; len(chunk) > 0; chunk = chunk[8:] {
 			b.applied = append(b.applied, binary.BigEndian.Uint64(chunk))
+			b.changes(b.applied[len(b.applied)-1])
 		}
 		return nil, nil
 	})

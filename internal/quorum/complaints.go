@@ -14,12 +14,19 @@ const (
 	// complaintsMax bounds how many lines are remembered; when there are more,
 	// all are forgotten.
 	complaintsMax = 256
+	// complaintsPerSecond and complaintsBurst bound all lines together: strangers can
+	// cause different ones, from many addresses, thousands of times a second.
+	complaintsPerSecond = 2
+	complaintsBurst     = 100
 )
 
 // complaints are the lines said lately. It is safe for concurrent use.
 type complaints struct {
 	mu   sync.Mutex
 	said map[string]complaint
+
+	used   float64   // of complaintsBurst
+	usedAt time.Time // when that was so
 }
 
 type complaint struct {
@@ -38,6 +45,9 @@ func (c *complaints) due(line string, now time.Time) bool {
 		c.said[line] = was
 		return false
 	}
+	if !c.room(now) {
+		return false
+	}
 	if c.said == nil || len(c.said) >= complaintsMax {
 		c.said = map[string]complaint{}
 	}
@@ -46,5 +56,18 @@ func (c *complaints) due(line string, now time.Time) bool {
 		pause = min(2*was.pause, complaintPauseMax)
 	}
 	c.said[line] = complaint{now, now.Add(pause), pause}
+	return true
+}
+
+// room takes the room of one line, and reports whether there was any.
+func (c *complaints) room(now time.Time) bool {
+	if d := now.Sub(c.usedAt); d > 0 {
+		c.used = max(0, c.used-d.Seconds()*complaintsPerSecond)
+		c.usedAt = now
+	}
+	if c.used+1 > complaintsBurst {
+		return false
+	}
+	c.used++
 	return true
 }

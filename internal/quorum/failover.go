@@ -86,7 +86,7 @@ func (f *failover) tick(l *Loop) {
 		f.said = true
 		l.log.Info("the leader is lost: asking for votes")
 	}
-	if err := l.node.Campaign(); err != nil {
+	if err := l.campaign(); err != nil {
 		l.log.Warn("an election could not be started", "err", err)
 	}
 }

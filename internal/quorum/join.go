@@ -26,19 +26,18 @@ import (
 //	has begun without it may have done so long ago, and may never have heard of
 //	what others acknowledged since: then all voters must say that there is nothing.
 //
-//	If a peer belongs to one, the server joins that. The leader first takes its
-//	id out of raft's membership, if it is there, and then lets it start, telling
-//	how far the log is. It is added again as a learner, and until that entry,
-//	which lies beyond what the leader told, is applied here, it neither votes nor
-//	campaigns: no promise it may have forgotten counts any more.
+//	If a peer belongs to one, the server joins that, as lost.go says.
 //
-//	answer to hello of kind connJoin: state(1) cluster(8) index(8)
+//	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster's place
+//	answer to it: state(1) cluster(8) index(8) term(8)
+//
+// The first version says no life and reads no term.
 type joinState byte
 
 const (
 	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
-	joinWait                   // the peer has one; it doesn't lead, or must take the id out first
-	joinGo                     // the peer leads, and the id is in no membership
+	joinWait                   // the peer has one; it doesn't lead, or must take the asker out first
+	joinGo                     // the peer leads, and the asker was taken out
 	joinTwin                   // the peer leads, and a server with that id is running
 )
 
@@ -49,18 +48,20 @@ const joinPause = 100 * time.Millisecond
 type Beginning struct {
 	Cluster     uint64 // of the ensemble to join; 0 to begin a new one
 	JoinedAfter uint64 // with Cluster: index beyond which it becomes a member
+	JoinedTerm  uint64 // of that entry, 0 if not told: it takes part in no earlier term
 }
 
 // Discover finds out how the server self with an empty data directory begins. It
 // answers the peers' same question on l, which it leaves open, and blocks until
-// the answer is clear or ctx ends. members is its configuration.
-func Discover(ctx context.Context, self uint64, members []Member, l net.Listener, secure Secure, log *slog.Logger) (Beginning, error) {
+// the answer is clear or ctx ends. members is its configuration, level the highest
+// feature level it knows.
+func Discover(ctx context.Context, self uint64, level uint32, members []Member, l net.Listener, secure Secure, log *slog.Logger) (Beginning, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	t := newTransport(self, 0, log)
-	t.secure = secure
+	t := newTransport(self, 0, secure, log)
+	t.level = level
 	t.askers = map[uint64]bool{}
 	for _, m := range members {
 		t.askers[m.ID] = false
@@ -92,45 +93,45 @@ func interruptAccept(l net.Listener) {
 
 // answerEmpty tells who asks that this server is empty too.
 func (t *transport) answerEmpty(ctx context.Context, l net.Listener) {
-	for ctx.Err() == nil {
-		raw, err := l.Accept()
-		if err != nil {
-			break
-		}
-		go func() {
-			defer raw.Close()
-			c, plain, err := t.secure.accepted(ctx, raw)
-			if err != nil {
-				t.closed(raw, err)
-				return
-			}
-			c.SetDeadline(time.Now().Add(dialTimeout))
-			h, err := readHello(c)
-			switch {
-			case err != nil:
-				t.closed(raw, bare(err))
-			case plain:
-				t.refused(raw, h, plainRefusal)
-				writeAnswer(c, plainRefusal)
-				linger(raw)
-			case t.isSelf(h):
-				writeAnswer(c, "")
-			case h.from == t.id:
-				t.refused(raw, h, t.refuse(h))
-				writeAnswer(c, t.refuse(h))
-			case h.kind == connJoin:
-				t.noteAsker(h.from)
-				writeAnswer(c, "")
-				c.Write(joinAnswer(joinEmpty, 0, 0))
-			case h.kind == connPing:
-				writeAnswer(c, "")
-			default:
-				writeAnswer(c, "this server has an empty data directory and is finding out how to begin")
-			}
-		}()
-	}
+	t.acceptAll(ctx, l, t.answerOneEmpty)
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 		d.SetDeadline(time.Time{})
+	}
+}
+
+func (t *transport) answerOneEmpty(raw net.Conn) {
+	a, refusal, err := t.arrive(raw)
+	if err != nil {
+		t.closed(raw, a.hello.from, err)
+		return
+	}
+	h := a.hello
+	switch {
+	case a.mode == modePair && t.keys.secured():
+		t.letIn(raw, a)
+		return
+	case refusal != "":
+	case t.isSelf(h):
+	case h.from == t.id:
+		refusal = t.refuse(h)
+	case h.kind != connJoin && h.kind != connPing && h.kind != connLife:
+		writeAnswer(a.Conn, emptyRefusal)
+		linger(raw)
+		return
+	}
+	if refusal != "" {
+		t.refused(raw, h, refusal)
+		writeAnswer(a.Conn, refusal)
+		linger(raw)
+		return
+	}
+	writeAnswer(a.Conn, "")
+	switch h.kind {
+	case connJoin:
+		t.noteAsker(h.from)
+		a.Write(joinReplied{state: joinEmpty}.append(nil))
+	case connLife:
+		a.Write(binary.BigEndian.AppendUint32(nil, t.life()))
 	}
 }
 
@@ -150,8 +151,36 @@ func (t *transport) askedBy(id uint64) bool {
 	return t.askers[id]
 }
 
-func joinAnswer(s joinState, cluster, index uint64) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{byte(s)}, cluster), index)
+// emptyRefusal is what a server with an empty data directory says to what it can't
+// take part in. Its words are part of the protocol.
+const emptyRefusal = "this server has an empty data directory and is finding out how to begin"
+
+// joinReplied is the answer to the question how to begin.
+type joinReplied struct {
+	state                joinState
+	cluster, index, term uint64
+}
+
+func (r joinReplied) append(b []byte) []byte {
+	b = append(b, byte(r.state))
+	for _, v := range []uint64{r.cluster, r.index, r.term} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+// readJoinReplied reads an answer. The first version's ends before the term.
+func readJoinReplied(from io.Reader) (r joinReplied, err error) {
+	var b [25]byte
+	n, err := io.ReadFull(from, b[:])
+	if err != nil && n != len(b)-8 {
+		return r, err
+	}
+	for i, v := range []*uint64{&r.cluster, &r.index, &r.term} {
+		*v = binary.BigEndian.Uint64(b[1+8*i:])
+	}
+	r.state = joinState(b[0])
+	return r, nil
 }
 
 var errUnclear = errors.New("not enough peers have answered")
@@ -159,11 +188,11 @@ var errUnclear = errors.New("not enough peers have answered")
 // ask makes one round.
 func (t *transport) ask(ctx context.Context, members []Member) (b Beginning, waiting []string, err error) {
 	b, waiting, ok := Begin(t.id, members, func(m Member) (JoinReply, uint64, error) {
-		state, cluster, index, err := t.askOne(ctx, m)
-		if state == joinTwin {
+		r, err := t.askOne(ctx, m)
+		if r.state == joinTwin {
 			err = fmt.Errorf("a server %d is running already: %s", t.id, sameID)
 		}
-		return JoinReply{New: state == joinEmpty, Begun: cluster != 0 && !t.askedBy(m.ID), Go: state == joinGo, Index: index}, cluster, err
+		return JoinReply{New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Go: r.state == joinGo, Index: r.index, Term: r.term}, r.cluster, err
 	})
 	if !ok {
 		return b, waiting, errUnclear
@@ -193,7 +222,7 @@ func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, clu
 		case err != nil:
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
 		case reply.Go:
-			return Beginning{Cluster: cluster, JoinedAfter: reply.Index}, nil, true
+			return Beginning{Cluster: cluster, JoinedAfter: reply.Index, JoinedTerm: reply.Term}, nil, true
 		case !reply.New:
 			known = true
 			waiting = append(waiting, fmt.Sprintf("server %d belongs to an ensemble; its leader must let this server in", m.ID))
@@ -209,24 +238,27 @@ func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, clu
 	return Beginning{}, waiting, votes && !known && (empty > voters/2 || empty+begun == voters)
 }
 
-func (t *transport) askOne(ctx context.Context, m Member) (s joinState, cluster, index uint64, err error) {
+func (t *transport) askOne(ctx context.Context, m Member) (r joinReplied, err error) {
 	errs := []error{errors.New("no address")}
 	for _, addr := range m.Addrs {
-		var c net.Conn
-		if c, err = t.greet(addr, hello{connJoin, 0, t.id, m.ID}); err != nil {
+		var c greeted
+		if c, err = t.greet(ctx, addr, hello{connJoin, uint64(t.life())<<32 | uint64(t.level), t.id, m.ID}, true); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(2 * dialTimeout))
-		var b [17]byte
-		if _, err = io.ReadFull(c, b[:]); err == nil {
-			return joinState(b[0]), binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), nil
+		c.SetDeadline(time.Now().Add(joinPatience))
+		if r, err = readJoinReplied(c); err == nil {
+			return r, nil
 		}
 		errs = append(errs, err)
 	}
-	return 0, 0, 0, errs[len(errs)-1]
+	return r, errs[len(errs)-1]
 }
+
+// joinPatience is how long an answer may take: the one who is asked may have to ask
+// the asker's own address first.
+const joinPatience = 4 * dialTimeout
 
 // Reachable returns how many of members answer, this server included. It blocks
 // until all have or ctx ends.
@@ -239,10 +271,7 @@ func (p *Peer) Reachable(ctx context.Context, members []Member) int {
 				if ok {
 					break
 				}
-				if c, err := p.transport.greetWithin(ctx, addr, hello{connPing, p.o.Cluster, p.o.ID, m.ID}); err == nil {
-					ok = true
-					c.Close()
-				}
+				ok = p.transport.reaches(ctx, addr, m.ID)
 			}
 			answers <- ok
 		}()
@@ -265,70 +294,55 @@ func (p *Peer) Reachable(ctx context.Context, members []Member) int {
 type JoinReply struct {
 	New   bool   // this server has only just begun: there was no election yet
 	Begun bool   // New, and it has a log
-	Go    bool   // the server may start; it is in no membership
-	Index uint64 // of the last committed entry
+	Go    bool   // the server may start; the life that asks was taken out
+	Index uint64 // with Go: of the entry that took it out
+	Term  uint64 // with Go: of that entry
 	Twin  bool   // a server with this id is running and connected
+	Ask   bool   // the asker's own address is to say that it is empty: then tell again, with Empty
 }
 
 // joinRequest answers a server that asks to join.
-func (t *transport) joinRequest(c net.Conn, from uint64) {
-	reply := make(chan JoinReply, 1)
-	t.tell(Event{Kind: EventJoin, From: from, Join: reply})
-	state, index := joinWait, uint64(0)
-	select {
-	case r := <-reply:
-		switch {
-		case r.Go:
-			state, index = joinGo, r.Index
-		case r.Twin:
-			state = joinTwin
-			t.refused(c, hello{from: from}, fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", from, sameID))
-		case r.New:
-			state = joinEmpty
+func (t *transport) joinRequest(a arrival) {
+	h := a.hello
+	answer := joinReplied{state: joinWait, cluster: t.cluster}
+	e := Event{Kind: EventJoin, From: h.from, Level: h.joinLevel(), Life: h.life(), Conn: t.accepted.Load(), Known: t.remote(h.from) != nil}
+	r, ok := t.joinEvent(e)
+	if r.Ask {
+		if e.Empty = t.isEmpty(h.from, e.Life); e.Empty {
+			r, ok = t.joinEvent(e)
 		}
-	case <-time.After(dialTimeout):
-	case <-t.ctx.Done():
-		return
 	}
-	c.Write(joinAnswer(state, t.cluster, index))
+	switch {
+	case !ok:
+		return
+	case r.Go:
+		answer.state, answer.index, answer.term = joinGo, r.Index, r.Term
+	case r.Twin:
+		answer.state = joinTwin
+		t.refused(a.Conn, h, fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from, sameID))
+	case r.New:
+		answer.state = joinEmpty
+	}
+	a.Write(answer.append(nil))
 }
 
-// join handles a server with an empty data directory. While its id is in raft's
-// membership the leader takes it out, and holds it out until it has started.
-func (l *Loop) join(e Event) {
-	if !l.node.IsLeader() {
-		begun := l.hard.GetTerm() <= bootstrapTerm && l.o.JoinedAfter == 0
-		e.Join <- JoinReply{New: begun, Begun: begun}
-		return
+// joinEvent tells the loop of a question and waits for its answer; ok is false if
+// this server stops.
+func (t *transport) joinEvent(e Event) (r JoinReply, ok bool) {
+	reply := make(chan JoinReply, 1)
+	e.Join = reply
+	t.tell(e)
+	select {
+	case r = <-reply:
+	case <-time.After(dialTimeout):
+	case <-t.ctx.Done():
+		return r, false
 	}
-	if !contains(l.conf, e.From) {
-		l.held = 0
-		e.Join <- JoinReply{Go: true, Index: l.applied}
-		return
-	}
-	if l.o.Shell.Connected(e.From) {
-		// One of the two is not who it says. The one that runs keeps its place.
-		e.Join <- JoinReply{Twin: true}
-		return
-	}
-	e.Join <- JoinReply{}
-	remove := []*pb.ConfChangeSingle{change(pb.ConfChangeRemoveNode, e.From)}
-	if len(l.conf.GetVotersOutgoing()) > 0 || !l.leavesVoter(remove) || l.held == e.From && l.ticks < l.heldUntil {
-		return
-	}
-	l.held, l.heldUntil = e.From, l.ticks+heldTicks
-	l.log.Warn("a server has lost its data directory: it leaves the ensemble and joins anew", "server", e.From)
-	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: remove}); err != nil {
-		l.log.Warn("a server that lost its data could not be taken out; it is tried again", "server", e.From, "err", err)
-	}
+	return r, true
 }
 
 // bootstrapTerm is the term of a new group before its first election.
 const bootstrapTerm = 1
-
-// heldTicks is how long a server that was taken out is expected to need until it
-// asks again.
-const heldTicks = 40
 
 // joining reports whether this server must not take part in elections yet.
 func (l *Loop) joining() bool {

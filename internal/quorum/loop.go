@@ -25,6 +25,9 @@ type Shell interface {
 	Send(to uint64, kind FrameKind, payload []byte) bool
 	// Connected reports whether frames to a peer are being sent.
 	Connected(to uint64) bool
+	// Room reports whether a peer takes what it is sent, so that little waits here.
+	// Requests for a leader that has no room are kept until a later turn.
+	Room(to uint64) bool
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
 	// EventSnapshot with the file and message; then this server gets EventSent.
 	SendSnapshot(to, index uint64, message []byte)
@@ -56,6 +59,10 @@ const (
 	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
 	EventSent                       // our snapshot was sent to From, or Err
 	EventJoin                       // From has an empty data directory and asks to join; answer on Join
+	EventClock                      // Data is From's time
+	EventDigest                     // Data is a digest of From's state
+	EventLevel                      // From announces that it knows Level
+	EventMembers                    // Data is the members' addresses as From knows them
 	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
 )
 
@@ -64,16 +71,26 @@ type Event struct {
 	Kind  EventKind
 	From  uint64
 	Data  []byte
+	Level uint32 // feature level, of EventLevel and EventJoin
 	File  *storage.SnapshotWriter
 	Meta  storage.Meta
 	Bytes int64
 	Join  chan<- JoinReply // with room for one
-	Err   error
+	Life  uint32           // of From, which asks to join; 0 if it is of the first version
+	Known bool             // of EventJoin: this server knows an address of From
+	Empty bool             // of EventJoin: at From's own address that life says that it is empty
+	// Conn is the number of the connection that a message came on, or, of EventJoin, of
+	// the newest one then. They count up.
+	Conn uint64
+	Err  error
 }
 
 // LoopOptions says what a Loop works on.
 type LoopOptions struct {
-	ID      uint64
+	ID uint64
+	// Incarnation is a number that no life of any server of the group had before.
+	Incarnation uint64
+
 	Dir     *storage.Dir
 	State   StateMachine
 	Shell   Shell
@@ -83,6 +100,7 @@ type LoopOptions struct {
 	// in elections until an entry beyond that index has made it a member. Then
 	// OnJoined, if not nil, is called.
 	JoinedAfter   uint64
+	JoinedTerm    uint64 // with JoinedAfter: it takes part in no earlier term
 	OnJoined      func()
 	ElectionTicks int
 	SnapshotsKept int // by the purge after each snapshot
@@ -117,18 +135,23 @@ type Loop struct {
 	snap     snapshots
 	failover failover
 	reach    reach
+	lost     lost
+	levels   levels
+	doubts   doubts
+	clocks   clocks
 	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
 	failed   error
 	ticks    uint64
 	sole     bool // this server is the only voter
 	lastLead Leadership
 
-	wanted        []Member // membership decided on
+	members       []Member // named by the state machine
+	change        *Change  // of them, under way
+	wanted        []Member // the members that are to be
 	wantedVersion int64
+	reconciler    reconciler
 	known         uint64 // index of the last entry on the disk at the start: what they say is no news
 	memberSince   uint64 // index of the entry that made this server a member, as far as known
-	held          uint64 // server that lost its data and is kept out until it has started
-	heldUntil     uint64 // tick
 
 	mu     sync.Mutex
 	status Status
@@ -141,18 +164,23 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the log's state: %w", err)
 	}
-	node, err := NewNode(NodeOptions{ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied})
-	if err != nil {
-		return nil, err
-	}
-	l := &Loop{o: o, log: o.Log, node: node, disk: disk, conf: conf, applied: o.Applied}
+	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
+	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
+	l.lost = lost{out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}}
 	if hard != nil {
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
+	}
+	if err := l.beginJoining(); err != nil {
+		return nil, err
+	}
+	if l.node, err = NewNode(NodeOptions{ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied}); err != nil {
+		return nil, err
 	}
 	if err := l.begin(); err != nil {
 		return nil, err
 	}
 	l.member(conf)
+	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
 	}
@@ -167,17 +195,34 @@ func (l *Loop) IsLeader() bool { return l.node.IsLeader() }
 
 // step hands a peer's message to the node.
 func (l *Loop) step(e Event) error {
-	m := &pb.Message{}
-	if err := proto.Unmarshal(e.Data, m); err != nil {
-		return fmt.Errorf("decode it: %w", err)
+	if l.isFormer(e) {
+		return nil
 	}
-	if m.GetFrom() != e.From {
-		return fmt.Errorf("it is in the name of server %d", m.GetFrom())
+	m, err := decodeMessage(e.Data)
+	if err != nil {
+		return err
 	}
-	if l.joining() && electoral(m) || l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !contains(l.conf, e.From) {
-		return nil // to a server that has left, and may not know, the lack of an answer tells it (see reach)
+	last, err := l.disk.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log's last index: %w", err)
+	}
+	v := vetting{self: l.o.ID, from: e.From, term: l.node.Term(), last: last, file: e.Kind == EventSnapshot}
+	if err := v.check(m); err != nil {
+		return err
+	}
+	if l.joining() && electoral(m) || l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
+		return nil
 	}
 	return l.node.Step(m)
+}
+
+// answersReads reports whether this server answers a read index of a peer. A former
+// leader doesn't: raft would pass the question on in the peer's name, which the new
+// leader refuses, and the peer asks again as soon as it knows of that one. Nor does
+// a leader answer a server that has left and may not know: the lack of an answer
+// tells it (see reach).
+func (l *Loop) answersReads(from uint64) bool {
+	return l.node.IsLeader() && contains(l.conf, from)
 }
 
 // begin writes the first entries of a new group's log.
@@ -211,11 +256,14 @@ func (l *Loop) Tick() {
 	l.reads.tick(l)
 	l.failover.tick(l)
 	l.reach.tick(l)
+	l.levels.tick(l)
+	l.doubts.tick(l)
+	l.clocks.tick(l)
 	l.decided()
 	if l.ticks%reconcileTicks == 0 {
 		l.reconcile()
 	}
-	if l.snap.wanted {
+	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
 		l.snap.consider(l)
 	}
 	if l.ticks%heardTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
@@ -237,7 +285,7 @@ func (l *Loop) Tick() {
 func (l *Loop) Resting() bool {
 	return l.sole && len(l.conf.GetLearners()) == 0 && l.node.IsLeader() &&
 		l.ticks > 0 && l.status.Applied == l.applied &&
-		l.batch == nil && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
+		l.change == nil && l.batch == nil && l.reads.asked == 0 && l.reads.ready == 0 && !l.snap.wanted &&
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
@@ -262,9 +310,22 @@ func (l *Loop) Handle(e Event) {
 			}
 			l.o.State.HeardBy(ids)
 		}
+	case EventClock:
+		l.clocks.heard(l, e)
+	case EventDigest:
+		l.doubts.heard(l, e)
+	case EventLevel:
+		l.levels.announced(e.From, e.Level)
+		l.introduce(e.From)
+	case EventMembers:
+		if err := l.introduced(e.Data); err != nil {
+			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
+		}
 	case EventConnected:
+		l.levels.announced(e.From, 0)
 		if e.From == l.node.Leader() {
 			l.o.State.Resend()
+			l.reads.retry(l) // what was asked before had no connection to go by
 		}
 	case EventLost:
 		l.failover.lost(l, e.From)
@@ -298,7 +359,7 @@ func (l *Loop) Turn() {
 		}
 		for _, rs := range l.ef.Reads {
 			l.reads.answered(l, rs)
-			l.reach.answered(rs)
+			l.reach.answered(l, rs)
 		}
 		for _, m := range l.ef.Send {
 			l.send(m)
@@ -317,7 +378,11 @@ func (l *Loop) carryOut(write, apply *pb.Message) {
 		if write != nil {
 			l.write(write)
 		}
-		if apply != nil && l.failed == nil && l.gather(apply) {
+		if apply == nil {
+			return
+		}
+		l.keepCommit(apply.GetEntries())
+		if l.failed == nil && l.gather(apply) {
 			l.finish(apply, l.o.State.Apply(l.entries))
 		}
 		return
@@ -353,6 +418,9 @@ func (l *Loop) feed() {
 		}
 	case l.node.Leader() != 0 && l.o.Shell.Connected(l.node.Leader()):
 		l.batch = nil
+		if !l.o.Shell.Room(l.node.Leader()) {
+			break
+		}
 		if requests := l.o.State.Forward(); len(requests) > 0 {
 			l.o.Shell.Send(l.node.Leader(), FrameForward, requests)
 		}
@@ -364,6 +432,14 @@ func (l *Loop) feed() {
 
 // send sends a raft message to a peer.
 func (l *Loop) send(m *pb.Message) {
+	if l.levels.withholds(l, m) {
+		if m.GetType() == pb.MsgSnap {
+			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
+		} else {
+			l.node.ReportUnreachable(m.GetTo())
+		}
+		return
+	}
 	b, err := proto.MarshalOptions{}.MarshalAppend(l.frame[:0], m)
 	if err != nil {
 		l.failed = fmt.Errorf("encode a raft message for server %d: %w", m.GetTo(), err)
@@ -431,7 +507,8 @@ func (l *Loop) gather(m *pb.Message) bool {
 			panic(fmt.Sprintf("quorum: entry %d is to be applied after %d", e.GetIndex(), l.applied))
 		}
 		l.applied = e.GetIndex()
-		l.snap.logBytes += int64(len(e.GetData()))
+		l.reconciler.ready = l.reconciler.ready || l.lastLead.IsLeader && e.GetTerm() == l.lastLead.Term
+		l.snap.logged(len(e.GetData()))
 		entry := Entry{Term: e.GetTerm(), Index: e.GetIndex(), Data: e.GetData()}
 		if reconfigures(e) {
 			conf, err := l.node.ApplyConfChange(e)
@@ -440,6 +517,7 @@ func (l *Loop) gather(m *pb.Message) bool {
 				return false
 			}
 			l.memberAt(conf, e.GetIndex())
+			l.left(e)
 			entry.Data = nil
 		}
 		l.entries = append(l.entries, entry)
@@ -458,7 +536,10 @@ func (l *Loop) finish(m *pb.Message, err error) {
 	clear(l.entries)
 	l.deliver(m.GetResponses())
 	l.reads.applied(l)
-	if l.decided() && l.onlyRemoves() {
+	if l.o.State.Doubtful() {
+		l.doubts.begin(l)
+	}
+	if news := l.decided(); (news || l.change != nil && slices.ContainsFunc(m.GetEntries(), reconfigures)) && l.knowsAll() {
 		l.reconcile()
 	}
 	l.snap.consider(l)
@@ -477,13 +558,16 @@ func (l *Loop) memberAt(conf *pb.ConfState, index uint64) {
 	l.member(conf)
 }
 
+// contains reports whether a server is a member; while voters change by joint
+// consensus those before are members too.
 func contains(conf *pb.ConfState, id uint64) bool {
-	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id)
+	return slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
 }
 
 // member takes note of the membership in force.
 func (l *Loop) member(conf *pb.ConfState) {
 	l.conf = conf
+	l.reconciler.proposed = 0
 	l.sole = soleVoter(conf, l.o.ID)
 }
 
@@ -493,7 +577,7 @@ func (l *Loop) assume() bool {
 	if !l.sole || l.node.IsLeader() {
 		return false
 	}
-	if err := l.node.Campaign(); err != nil {
+	if err := l.campaign(); err != nil {
 		l.failed = fmt.Errorf("start as the only voter: %w", err)
 	}
 	return l.node.HasReady()
@@ -506,24 +590,26 @@ func (l *Loop) leaderChanged() {
 	}
 	l.failover.led(l, l.lastLead, lead)
 	l.lastLead = lead
+	l.reconciler = reconciler{}
 	l.batch = nil // its requests are sent again by the servers they came from
+	if lead.IsLeader {
+		l.o.State.Supported(l.levels.supported(l))
+		lead.InForce = l.inForce()
+	}
 	l.o.State.Lead(lead)
 	l.publish()
 	l.reads.retry(l)
 }
 
-// HandOver asks the follower that has most of the log to lead, if this server
-// does. It reports whether there is something to wait for.
+// HandOver asks the voter that has most of the log to lead, if this server does. It
+// reports whether there is something to wait for.
 func (l *Loop) HandOver() bool {
-	if !l.node.IsLeader() {
-		return false
-	}
-	var best []Progress
-	for _, f := range l.node.Followers() {
-		if f.Voter && f.Active {
-			best = append(best, f)
-		}
-	}
+	return l.node.IsLeader() && l.handOver(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
+}
+
+// handOver is HandOver to one of some voters.
+func (l *Loop) handOver(voters []uint64) bool {
+	best := slices.DeleteFunc(l.node.Followers(), func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
 	if len(best) == 0 {
 		return false
 	}

@@ -149,7 +149,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	all := append(slices.Clone(c.members), Member{ID: 4}, Member{ID: 5, Observer: true})
 	for _, id := range []uint64{4, 5} {
 		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS()}
-		c.open(id, lead.loop.applied)
+		c.open(id, lead.loop.applied, lead.loop.node.Term())
 	}
 	want := func(members []Member) {
 		for _, id := range c.ids {
@@ -210,7 +210,7 @@ func TestEmptyDiskJoinsAnew(t *testing.T) {
 	}
 	ask := func() JoinReply {
 		reply := make(chan JoinReply, 1)
-		lead.loop.Handle(Event{Kind: EventJoin, From: lost.id, Join: reply})
+		lead.loop.Handle(Event{Kind: EventJoin, From: lost.id, Life: 1, Known: true, Empty: true, Join: reply})
 		c.step(3)
 		return <-reply
 	}
@@ -218,11 +218,11 @@ func TestEmptyDiskJoinsAnew(t *testing.T) {
 		t.Fatal("a member that lost its disk was let in before it left")
 	}
 	r := ask()
-	if !r.Go || r.Index == 0 {
+	if !r.Go || r.Index == 0 || r.Term != lead.loop.node.Term() {
 		t.Fatalf("answer %+v after it left, want to go", r)
 	}
 	lost.fs = storage.NewMemFS()
-	c.open(lost.id, r.Index)
+	c.join(lost.id, r)
 	if !lost.loop.joining() {
 		t.Fatal("it takes part in elections before it has joined")
 	}
@@ -287,4 +287,24 @@ func TestRandomWeather(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNoRoomAtTheLeader: requests for a leader whose queue is full wait here and are
+// sent once, in order, when it has room.
+func TestNoRoomAtTheLeader(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	follower := c.bodies[lead.id%3+1]
+	follower.full = true
+	for n := range uint64(5) {
+		follower.say(n + 1)
+	}
+	c.step(5)
+	c.agreed(0)
+	if len(follower.waiting) != 5 {
+		t.Fatalf("%d of 5 requests wait", len(follower.waiting))
+	}
+	follower.full = false
+	c.step(2)
+	c.agreed(5)
 }

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -28,6 +30,7 @@ type Options struct {
 	Applied       uint64        // index of the last entry State holds
 	Members       []Member      // of a new group, and their addresses later on
 	JoinedAfter   uint64        // see LoopOptions
+	JoinedTerm    uint64        // see LoopOptions
 	OnJoined      func()        // see LoopOptions
 	Listener      net.Listener  // for peers; nil if there are none
 	Secure        Secure        // TLS between peers
@@ -67,16 +70,18 @@ type Peer struct {
 func Open(o Options) (*Peer, error) {
 	p := &Peer{
 		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		transport: newTransport(o.ID, o.Cluster, o.Log),
+		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log),
 	}
-	p.transport.secure = o.Secure
+	inForce, known := o.State.Levels()
+	p.transport.level = known
+	p.transport.inForce.Store(inForce)
 	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
 	p.transport.snapshot = p.streams.receive
 	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
 	var err error
 	p.loop, err = NewLoop(LoopOptions{
-		ID: o.ID, Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
-		JoinedAfter: o.JoinedAfter, OnJoined: o.OnJoined,
+		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
+		JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
 		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, Log: o.Log,
 	})
 	if err != nil {
@@ -85,19 +90,21 @@ func Open(o Options) (*Peer, error) {
 	return p, nil
 }
 
+// newIncarnation returns a number that no other life of a server has.
+func newIncarnation() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.BigEndian.Uint64(b[:])
+}
+
 // Start connects to the peers and starts the loop, which calls State from then
 // on. It is called once, and before Close.
 func (p *Peer) Start() {
-	for _, m := range p.o.Members {
-		p.transport.setPeer(m.ID, m.Addrs)
-	}
+	p.transport.setMembers(p.o.Members)
 	if p.o.Listener != nil {
 		p.transport.listen(p.o.Listener)
-		for _, m := range p.o.Members {
-			if m.ID == p.o.ID {
-				p.transport.wg.Go(func() { p.transport.watchTwin(m.Addrs, func(err error) { go p.o.Fatal(err) }) })
-			}
-		}
+		p.transport.wg.Go(func() { p.transport.watchTwin(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
+		p.transport.wg.Go(p.transport.agree)
 	}
 	go p.run()
 }
@@ -158,6 +165,7 @@ func (p *Peer) turns() (err error) {
 	stop, leaving := p.stop, 0 // ticks left to wait for a successor
 	for p.loop.Failed() == nil {
 		p.loop.Turn()
+		p.transport.inForce.Store(p.loop.levels.inForce)
 		if rests := p.loop.Resting(); rests != resting {
 			resting = rests
 			ticker.Reset(p.pause(resting))
@@ -229,7 +237,7 @@ func (p *Peer) handleWaiting() {
 func (p *Peer) handle(e Event) {
 	p.loop.Handle(e)
 	switch e.Kind {
-	case EventRaft, EventForward, EventHeard:
+	case EventRaft, EventForward, EventHeard, EventMembers, EventDigest, EventClock:
 		p.transport.frames.give(e.Data)
 	}
 }
@@ -258,15 +266,14 @@ func (p *Peer) Send(to uint64, kind FrameKind, payload []byte) bool {
 // Connected implements Shell.
 func (p *Peer) Connected(to uint64) bool { return p.transport.connected(to) }
 
+// Room implements Shell.
+func (p *Peer) Room(to uint64) bool { return p.transport.room(to) }
+
 // SendSnapshot implements Shell.
 func (p *Peer) SendSnapshot(to, index uint64, message []byte) { p.streams.send(to, index, message) }
 
 // SetPeers implements Shell.
-func (p *Peer) SetPeers(members []Member) {
-	for _, m := range members {
-		p.transport.setPeer(m.ID, m.Addrs)
-	}
-}
+func (p *Peer) SetPeers(members []Member) { p.transport.setMembers(members) }
 
 // WriteSnapshot implements Shell.
 func (p *Peer) WriteSnapshot(meta storage.Meta, image Image) { p.writer.start(meta, image) }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/raft/v3"
@@ -42,12 +43,16 @@ func (r *reach) tick(l *Loop) {
 	if r.since == 0 {
 		r.since, r.first = l.ticks, r.id
 	}
-	l.node.ReadIndex(binary.BigEndian.AppendUint64([]byte{reachMark}, r.id))
+	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), reachMark))
 }
 
 // answered takes an answer, if it is one to a question still open.
-func (r *reach) answered(rs raft.ReadState) {
-	if len(rs.RequestCtx) == 9 && rs.RequestCtx[0] == reachMark && binary.BigEndian.Uint64(rs.RequestCtx[1:]) >= r.first {
+func (r *reach) answered(l *Loop, rs raft.ReadState) {
+	ctx, mark := bytes.CutSuffix(rs.RequestCtx, []byte{reachMark})
+	if !mark || len(ctx) != 16 || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
+		return
+	}
+	if binary.BigEndian.Uint64(ctx[8:]) >= r.first {
 		r.since = 0
 	}
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/raft/v3"
@@ -10,7 +11,7 @@ import (
 // is applied.
 type reads struct {
 	asked   uint64 // ticket of the question under way, 0 if none
-	id      uint64 // its context; never used twice, not even for a retry
+	id      uint64 // in its context; never used twice, not even for a retry
 	next    uint64 // ticket to ask for after it
 	since   uint64 // tick of the question
 	ready   uint64 // ticket that waits for readyAt
@@ -27,11 +28,18 @@ func (r *reads) ask(l *Loop, ticket uint64) {
 	}
 	r.asked, r.since = ticket, l.ticks
 	r.id++
-	l.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.id))
+	l.node.ReadIndex(readContext(l.o.Incarnation, r.id))
+}
+
+// readContext is the context of a question: no other question of any server has it.
+// The answer to a former life of this server may come late, and raft takes two
+// questions with one context for one.
+func readContext(incarnation, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, incarnation), id)
 }
 
 func (r *reads) answered(l *Loop, rs raft.ReadState) {
-	if len(rs.RequestCtx) != 8 || binary.BigEndian.Uint64(rs.RequestCtx) != r.id || r.asked == 0 {
+	if r.asked == 0 || !bytes.Equal(rs.RequestCtx, readContext(l.o.Incarnation, r.id)) {
 		return
 	}
 	r.ready, r.readyAt, r.asked = r.asked, rs.Index, 0

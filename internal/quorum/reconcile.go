@@ -8,55 +8,227 @@ import (
 )
 
 // The state machine holds the membership that the ensemble has decided on; raft
-// holds the one that counts votes. The leader brings the second to the first,
-// one change at a time: new servers join as learners, become voters once they
-// have caught up, and leave, together where there are several, by joint
-// consensus. So a decided change never costs the quorum: what can't be reached
-// stays a learner until it can.
+// holds the one that counts votes. The leader brings the second to the first. Two
+// rules hold at every moment (docs/decisions/006-membership.md):
+//
+//	M1  What is acknowledged is on a majority of the membership that the state
+//	    machine names, and of every one that it named since.
+//	M2  A change is answered when raft's membership is the one asked for, and a
+//	    majority of that has it on disk.
+//
+// A change that was asked for goes through these steps, each an entry of the log
+// that whoever leads proposes once the one before is applied:
+//
+//	staged    by the state machine, when it applies the request
+//	learners  servers that raft doesn't know get the log, without a vote
+//	joint     once a majority of the new voters has caught up, and each of those that
+//	          had no vote has begun to: from here on majorities of the old voters and
+//	          of the new ones must agree
+//	named     the state machine names the new membership (ChangeNamed)
+//	left      the old voters count no more
+//	done      the state machine answers the request (ChangeDone)
+//
+// Before joint it may be dropped (ChangeDropped); after it there is no way back.
+//
+// The entry of a step is never committed by a leader that has not applied the step
+// before: it is proposed by one that has, so every message that carries it also
+// carries a commit index beyond the step before, and raft lets nobody campaign who
+// knows of a committed change of membership and has not applied it.
+//
+// What was decided without that, at feature level 1 or before a server lost its
+// disk, is brought about by settle.
+
+// A Membership is who the servers are to be, as the state machine knows it.
+type Membership struct {
+	Members []Member // named by the state machine; empty if it names none yet
+	Change  *Change  // under way; nil if there is none
+}
+
+// A Change is a change of membership that was asked for and is not over.
+type Change struct {
+	ID       int64
+	Members  []Member // asked for
+	Named    bool     // by the state machine
+	Patience uint64   // ticks that whoever asked waits for new servers to catch up; 0 is forever
+}
+
+// A ChangeStep is what the leader has the state machine do about a Change.
+type ChangeStep uint8
+
+// The steps.
 const (
-	// reconcileTicks is the pause between two steps, in which the last one is
-	// usually applied.
-	reconcileTicks = 2
-	// caughtUpEntries is how far behind a learner that gets entries as they come may
-	// be when it becomes a voter.
-	caughtUpEntries = 64
+	ChangeNamed   ChangeStep = iota + 1 // name its members
+	ChangeDone                          // answer who asked, and forget it
+	ChangeDropped                       // tell who asked that too few of its voters caught up, and forget it
 )
+
+const (
+	// reconcileTicks is the pause between two looks at what is to be done, if no
+	// change of membership is applied meanwhile.
+	reconcileTicks = 2
+	// caughtUpEntries is how far behind a server that gets entries as they come may
+	// be when its vote begins to count.
+	caughtUpEntries = 64
+	// proposalTicks is after how many ticks a proposal that isn't applied is made
+	// again: raft may have refused it, or a disk is slow.
+	proposalTicks = 20
+	// laggardTicks is for how long a change that nobody waits for gives those of its
+	// voters that have not caught up while a majority has.
+	laggardTicks = 100
+	// handOffsMax is how often a leader that is to lose its vote asks another to lead.
+	// Then it goes on: raft ends its leadership when the vote is gone.
+	handOffsMax = 3
+)
+
+// A reconciler is what a leader remembers of the change under way. It begins anew
+// with each leadership.
+type reconciler struct {
+	id        int64  // of the change
+	since     uint64 // tick when this leader first saw it
+	step      ChangeStep
+	stepped   uint64 // tick when the step was asked for last
+	proposed  uint64 // tick of a change of raft's membership that isn't applied; 0 for none
+	committed bool   // joint consensus was proposed: the change can't be dropped any more
+	handOffs  int
+	kept      []uint64 // learners of a change that was dropped; they may be asked for again
+	ready     bool     // an entry of this leader's term was applied, so everything before it was
+}
 
 // decided takes note of the membership decided on, and reports whether it is new.
 func (l *Loop) decided() bool {
-	members, version := l.o.State.Membership(l.wantedVersion)
+	m, version := l.o.State.Membership(l.wantedVersion)
 	l.wantedVersion = version
-	if members == nil {
+	if m == nil {
 		return false
 	}
-	l.wanted = members
-	l.o.Shell.SetPeers(members)
+	before := l.membersKnown()
+	l.members, l.change, l.wanted = m.Members, m.Change, m.Members
+	if l.change != nil {
+		l.wanted = l.change.Members
+	}
+	l.o.Shell.SetPeers(l.members)
+	if l.change != nil { // one that moves is at its old address until the change is named
+		l.o.Shell.SetPeers(slices.DeleteFunc(slices.Clone(l.wanted), func(m Member) bool { return isMember(l.members, m.ID) }))
+	}
+	l.introduceAll(before)
 	return true
+}
+
+func isMember(members []Member, id uint64) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
 }
 
 // reconcile makes the next step towards the membership decided on, if this server
 // leads.
 func (l *Loop) reconcile() {
-	if len(l.wanted) == 0 || !l.node.IsLeader() || l.node.Transferring() || len(l.conf.GetVotersOutgoing()) > 0 {
+	r := &l.reconciler
+	if !l.node.IsLeader() || l.node.Transferring() || !r.ready || r.proposed != 0 && l.ticks-r.proposed < proposalTicks {
+		return
+	}
+	if l.change != nil && l.change.ID != r.id {
+		*r = reconciler{id: l.change.ID, since: l.ticks, ready: true}
+	}
+	joint := len(l.conf.GetVotersOutgoing()) > 0
+	switch c := l.change; {
+	case joint && l.conf.GetAutoLeave(): // raft leaves it by itself
+	case joint && c != nil && !c.Named:
+		if !l.handOff() {
+			l.takeStep(ChangeNamed)
+		}
+	case joint:
+		l.propose(&pb.ConfChangeV2{})
+	case c == nil:
+		l.follow()
+	case c.Named:
+		l.takeStep(ChangeDone)
+	default:
+		l.enter(c)
+	}
+}
+
+// enter does what a change needs until joint consensus has begun.
+func (l *Loop) enter(c *Change) {
+	r := &l.reconciler
+	if changes := l.joiners(); len(changes) > 0 {
+		l.propose(&pb.ConfChangeV2{Changes: changes})
+		return
+	}
+	changes := l.difference()
+	if len(changes) == 0 && r.step != ChangeDropped {
+		l.takeStep(ChangeNamed)
+		return
+	}
+	voters, caughtUp := l.caughtUp()
+	waited, grace, ready := l.ticks-r.since, uint64(laggardTicks), caughtUp > voters/2
+	if c.Patience > 0 {
+		grace, ready = c.Patience/2, ready && l.begun()
+	}
+	switch {
+	case r.step == ChangeDropped:
+		l.takeStep(ChangeDropped) // it was asked for, and may be in the log
+	case !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
+		for _, m := range c.Members {
+			if !isMember(l.members, m.ID) {
+				r.kept = append(r.kept, m.ID)
+			}
+		}
+		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one has not begun to; see that they run, and ask again",
+			"caughtUp", caughtUp, "voters", voters)
+		l.takeStep(ChangeDropped)
+	case caughtUp == voters || ready && waited > grace:
+		r.committed = true
+		l.log.Info("the membership changes by joint consensus", "caughtUp", caughtUp, "voters", voters)
+		l.propose(&pb.ConfChangeV2{Transition: pb.ConfChangeTransition_ConfChangeTransitionJointExplicit.Enum(), Changes: changes})
+	}
+}
+
+// follow brings raft's membership to the one that the state machine names.
+func (l *Loop) follow() {
+	if len(l.members) == 0 {
 		return
 	}
 	changes := l.joiners()
 	if len(changes) == 0 {
 		changes = l.settle()
 	}
-	if len(changes) == 0 {
+	if len(changes) > 0 {
+		l.propose(&pb.ConfChangeV2{Changes: changes})
+	}
+}
+
+// takeStep asks the state machine for a step of the change under way.
+func (l *Loop) takeStep(step ChangeStep) {
+	r := &l.reconciler
+	if r.step == step && l.ticks-r.stepped < proposalTicks {
 		return
 	}
-	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
+	r.step, r.stepped = step, l.ticks
+	l.o.State.StepChange(l.change.ID, step)
+}
+
+// propose proposes a change of raft's membership.
+func (l *Loop) propose(cc *pb.ConfChangeV2) {
+	l.reconciler.proposed = l.ticks
+	if err := l.node.ProposeConfChange(cc); err != nil {
 		l.log.Warn("a change of membership was not accepted; it is tried again", "err", err)
 	}
 }
 
-// onlyRemoves reports whether the membership decided on has no server that raft
-// doesn't know. Its first step is made as soon as it is applied: whoever removes a
-// server stops it next, and until raft knows, its vote is missed. Who joins has
-// time, and asks first.
-func (l *Loop) onlyRemoves() bool {
+// handOff asks a server whose vote will count to lead, if this one's won't. It
+// reports whether to wait for that.
+func (l *Loop) handOff() bool {
+	r := &l.reconciler
+	if slices.Contains(l.conf.GetVoters(), l.o.ID) || r.handOffs >= handOffsMax {
+		return false
+	}
+	r.handOffs++
+	return l.handOver(l.conf.GetVoters())
+}
+
+// knowsAll reports whether raft knows every server of the membership decided on.
+// If so the first step is made as soon as it is applied: whoever removes a server
+// stops it next. Who joins has time, and asks first.
+func (l *Loop) knowsAll() bool {
 	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !contains(l.conf, m.ID) })
 }
 
@@ -64,10 +236,26 @@ func change(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(id)}
 }
 
+// inForce reports whether raft's voters are those of the configuration that this server
+// was started with. So it is in a new ensemble, whose first membership can be named at
+// once.
+func (l *Loop) inForce() bool {
+	voters := 0
+	for _, m := range l.o.Members {
+		if !m.Observer {
+			voters++
+			if !slices.Contains(l.conf.GetVoters(), m.ID) {
+				return false
+			}
+		}
+	}
+	return voters == len(l.conf.GetVoters()) && len(l.conf.GetVotersOutgoing()) == 0
+}
+
 // joiners makes learners of the wanted servers that raft doesn't know.
 func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 	for _, m := range l.wanted {
-		if !contains(l.conf, m.ID) && (l.held != m.ID || l.ticks >= l.heldUntil) {
+		if !contains(l.conf, m.ID) {
 			l.log.Info("a server joins the ensemble", "server", m.ID)
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, m.ID))
 		}
@@ -75,35 +263,95 @@ func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 	return changes
 }
 
-// settle gives votes to learners that have caught up, takes them from observers
-// and removes who isn't wanted.
-func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
-	followers := l.node.Followers()
-	last, err := l.disk.LastIndex()
-	if err != nil {
-		return nil
-	}
+// difference returns what makes raft's membership the one wanted.
+func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 	for _, m := range l.wanted {
-		voter := slices.Contains(l.conf.GetVoters(), m.ID)
-		at := slices.IndexFunc(followers, func(f Progress) bool { return f.ID == m.ID })
-		switch {
+		switch voter := slices.Contains(l.conf.GetVoters(), m.ID); {
 		case voter && m.Observer:
 			changes = append(changes, change(pb.ConfChangeAddLearnerNode, m.ID))
-		case !voter && !m.Observer && at >= 0 && followers[at].Active && followers[at].Synced && followers[at].Match+caughtUpEntries >= last:
-			l.log.Info("a server has caught up and gets a vote", "server", m.ID)
+		case !voter && !m.Observer:
 			changes = append(changes, change(pb.ConfChangeAddNode, m.ID))
 		}
 	}
 	for _, id := range slices.Concat(l.conf.GetVoters(), l.conf.GetLearners()) {
-		if !slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID == id }) {
-			l.log.Info("a server leaves the ensemble", "server", id)
+		if !isMember(l.wanted, id) {
 			changes = append(changes, change(pb.ConfChangeRemoveNode, id))
 		}
+	}
+	return changes
+}
+
+// caughtUp returns how many voters are wanted, and how many of them hold nearly
+// all of the log and answer.
+func (l *Loop) caughtUp() (voters, caughtUp int) {
+	for _, m := range l.wanted {
+		if m.Observer {
+			continue
+		}
+		voters++
+		if l.keepsUp(m.ID) {
+			caughtUp++
+		}
+	}
+	return voters, caughtUp
+}
+
+// begun reports whether all servers that are to get a vote have some of the log. One
+// with an empty disk has to be taken out again before it may begin (M3), and that
+// is not worth a vote that is missed meanwhile.
+func (l *Loop) begun() bool {
+	followers := l.node.Followers()
+	return !slices.ContainsFunc(l.wanted, func(m Member) bool {
+		return !m.Observer && m.ID != l.o.ID && !slices.Contains(l.conf.GetVoters(), m.ID) &&
+			!slices.ContainsFunc(followers, func(f Progress) bool { return f.ID == m.ID && f.Match > 0 })
+	})
+}
+
+// keepsUp reports whether a server holds nearly all of the log, and answers.
+func (l *Loop) keepsUp(id uint64) bool {
+	if id == l.o.ID {
+		return true
+	}
+	last, err := l.disk.LastIndex()
+	return err == nil && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool {
+		return f.ID == id && f.Active && f.Synced && f.Match+caughtUpEntries >= last
+	})
+}
+
+// settle gives votes to learners that have caught up. Once they and the voters that
+// stay and have caught up are a majority of those wanted, it also takes votes from
+// observers and removes who isn't wanted, all by one joint consensus.
+func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
+	voters, caughtUp := l.caughtUp()
+	for _, c := range l.difference() {
+		switch id := c.GetNodeId(); c.GetType() {
+		case pb.ConfChangeAddNode:
+			if !l.keepsUp(id) {
+				continue
+			}
+			l.log.Info("a server has caught up and gets a vote", "server", id)
+		case pb.ConfChangeRemoveNode:
+			if caughtUp <= voters/2 || l.keeps(id) {
+				continue
+			}
+			l.log.Info("a server leaves the ensemble", "server", id)
+		default:
+			if caughtUp <= voters/2 {
+				continue
+			}
+		}
+		changes = append(changes, c)
 	}
 	if !l.leavesVoter(changes) {
 		return nil
 	}
 	return changes
+}
+
+// keeps reports whether a learner that is no member stays: a change that was dropped
+// asked for it, it answers, and it may be asked for again once it has caught up.
+func (l *Loop) keeps(id uint64) bool {
+	return slices.Contains(l.reconciler.kept, id) && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && !f.Voter && f.Active })
 }
 
 // leavesVoter reports whether some voter remains after changes.

@@ -11,11 +11,14 @@ import (
 	"time"
 )
 
-// Secure says how servers talk TLS to each other; the zero value has none. With
-// Server and Plain but no Client a server still dials in plain text: that is the
-// first step of an ensemble that changes to TLS one server at a time, Client with
-// Plain the second, Client without it the last.
+// Secure says how servers prove who they are to each other: by TLS, or by the keys
+// of their ensemble. The zero value has neither. With Server and Plain but no Client a
+// server still dials in plain text: that is the first step of an ensemble that changes
+// to TLS one server at a time, Client with Plain the second, Client without it the last.
 type Secure struct {
+	// Keys are what a server proves itself with where there is no TLS; nil stands for
+	// keys of its own that nobody knows and nothing keeps.
+	Keys *Keyring
 	// Client returns how a peer at host is dialled; nil dials in plain text
 	// (sslQuorum). It is called at each dial.
 	Client func(host string) *tls.Config

@@ -17,14 +17,13 @@ func TestUnackedOverTLS(t *testing.T) {
 	secure := ca.mutual(ca.issue(t, "127.0.0.1"))
 	a, addr, _ := runningSecure(t, 1, secure)
 	a.setPeer(2, []string{"127.0.0.1:1"})
-	d := newTransport(2, 7, slog.New(slog.DiscardHandler))
-	d.secure = secure
-	c, err := d.greet(addr, hello{connMessages, 7, 2, 1})
+	d := newTransport(2, 7, secure, slog.New(slog.DiscardHandler))
+	c, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := c.(secured).NetConn().(*net.TCPConn).SyscallConn()
+	raw, err := c.Conn.(secured).NetConn().(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,8 +104,10 @@ func runningSecure(t *testing.T, id uint64, secure Secure) (*transport, string, 
 		t.Fatal(err)
 	}
 	log := &lines{}
-	tr := newTransport(id, 7, slog.New(slog.NewTextHandler(log, nil)))
-	tr.secure = secure
+	if secure.Keys == nil {
+		secure.Keys = sharing("a secret").Keys
+	}
+	tr := newTransport(id, 7, secure, slog.New(slog.NewTextHandler(log, nil)))
 	tr.snapshot = func(c net.Conn, _ uint64) { c.Close() }
 	tr.listen(l)
 	t.Cleanup(tr.close)
@@ -129,9 +132,9 @@ func TestRollingToTLS(t *testing.T) {
 				why = "does it accept TLS"
 			}
 			_, addr, log := runningSecure(t, 1, listener)
-			d := newTransport(2, 7, slog.New(slog.DiscardHandler))
-			d.secure = dialler
-			c, err := d.greet(addr, hello{connPing, 7, 2, 1})
+			dialler.Keys = sharing("a secret").Keys
+			d := newTransport(2, 7, dialler, slog.New(slog.DiscardHandler))
+			c, err := d.greet(t.Context(), addr, hello{connPing, 7, 2, 1}, false)
 			if err == nil {
 				c.Close()
 			}
@@ -206,11 +209,10 @@ func TestStrangersCertificate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, addr, log := runningSecure(t, 1, ours)
-			d := newTransport(2, 7, slog.New(slog.DiscardHandler))
-			d.secure = c.dialler
+			d := newTransport(2, 7, c.dialler, slog.New(slog.DiscardHandler))
 			for range 5 {
-				if conn, err := d.greet(addr, hello{connMessages, 7, 2, 1}); err == nil || !strings.Contains(err.Error(), c.told) {
-					t.Errorf("connected: %v, error %v; want one with %q", conn != nil, err, c.told)
+				if conn, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false); err == nil || !strings.Contains(err.Error(), c.told) {
+					t.Errorf("connected: %v, error %v; want one with %q", conn.Conn != nil, err, c.told)
 				}
 			}
 			for range 500 {
@@ -241,9 +243,8 @@ func TestCertificateOfAnotherServer(t *testing.T) {
 	a.setPeer(2, []string{"two.example:1"})
 	a.setPeer(3, []string{"three.example:1"})
 	for id, want := range map[uint64]string{2: "", 3: "your certificate doesn't say so", 4: "is not in this server's configuration"} {
-		d := newTransport(id, 7, slog.New(slog.DiscardHandler))
-		d.secure = ca.mutual(ca.issue(t, "two.example"))
-		c, err := d.greet(addr, hello{connMessages, 7, id, 1})
+		d := newTransport(id, 7, ca.mutual(ca.issue(t, "two.example")), slog.New(slog.DiscardHandler))
+		c, err := d.greet(t.Context(), addr, hello{connMessages, 7, id, 1}, false)
 		if err == nil {
 			c.Close()
 		}
@@ -273,9 +274,29 @@ func TestComplaints(t *testing.T) {
 		t.Error("another line is not said at once, or twice")
 	}
 	for i := range 3 * complaintsMax {
-		c.due(strings.Repeat("z", i), now)
+		if now = now.Add(time.Second); !c.due(strings.Repeat("z", i), now) {
+			t.Fatalf("line %d of as many in seconds is not said", i+1)
+		}
 	}
 	if len(c.said) > complaintsMax {
 		t.Errorf("%d lines are remembered", len(c.said))
+	}
+}
+
+// TestComplaintsOfStrangers: lines that all differ have a limit together.
+func TestComplaintsOfStrangers(t *testing.T) {
+	t.Parallel()
+	var c complaints
+	now, said := time.Now(), 0
+	for i := range 100 * complaintsBurst {
+		if c.due(strconv.Itoa(i), now) {
+			said++
+		}
+	}
+	if said != complaintsBurst {
+		t.Errorf("%d different lines at once are said, want %d", said, complaintsBurst)
+	}
+	if now = now.Add(time.Second); !c.due("later", now) {
+		t.Error("a second later there is no room for a line")
 	}
 }

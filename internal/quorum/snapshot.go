@@ -23,6 +23,22 @@ type snapshots struct {
 // likely, and the log keeps growing whatever we do.
 const snapshotRetryTicks = 200
 
+// snapshotLookTicks is the time between two looks whether one is due where nothing
+// is applied: the disk may fill up meanwhile.
+const snapshotLookTicks = 10
+
+// frameOverhead is about what an entry takes in the log beside its data, where it
+// is a batch of its own; such a batch begins on a sector.
+const (
+	frameOverhead = 64
+	frameSector   = 512
+)
+
+// logged notes an entry that was applied.
+func (s *snapshots) logged(data int) {
+	s.logBytes += int64((data + frameOverhead + frameSector - 1) &^ (frameSector - 1))
+}
+
 // consider starts a snapshot if one is due.
 func (s *snapshots) consider(l *Loop) {
 	if s.running || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {

@@ -15,6 +15,7 @@ type Leadership struct {
 	Leader   uint64 // server id, 0 if none
 	IsLeader bool   // this server leads
 	Term     uint64
+	InForce  bool // told to a leader: raft's voters are those of the configuration it was started with
 }
 
 // A StateMachine is what the log is for. Peer calls its methods one at a time, and
@@ -36,6 +37,16 @@ type StateMachine interface {
 	// Apply applies committed entries, in order, each index once. An error ends
 	// the Peer: the log is not what the state machine wrote.
 	Apply(entries []Entry) error
+	// Clock returns this server's time, ms since 1970, and Correct tells the leader what
+	// is to be added to it, by what the other voters say.
+	Clock() int64
+	Correct(ms int64)
+	// Doubtful reports whether an entry of the last Apply told of another state of its
+	// leader than this one's.
+	Doubtful() bool
+	// DigestAt returns the digest of the state after one of the last entries applied;
+	// ok is false for another one.
+	DigestAt(index uint64) (digest uint64, ok bool)
 	// Syncs returns a ticket for the reads that must see everything acknowledged
 	// by now, or 0; each ticket is larger than the one before.
 	Syncs() uint64
@@ -44,9 +55,19 @@ type StateMachine interface {
 	Synced(ticket uint64)
 	// Lead tells of a change of leader or term.
 	Lead(Leadership)
-	// Membership returns the membership decided on and its version, or nil if
-	// that is still the known version (0 at first).
-	Membership(known int64) (members []Member, version int64)
+	// Levels returns the feature level in force, and the highest this server knows.
+	Levels() (inForce, known uint32)
+	// Supported tells the leader the highest level that all members know, or that in
+	// force if one of them isn't connected: it may be put in force. It is told before
+	// Lead, and again now and then.
+	Supported(level uint32)
+	// Membership returns who the servers are to be and the version of that, or nil if
+	// it is still the known version (0 at first).
+	Membership(known int64) (m *Membership, version int64)
+	// StepChange makes Batch return a request for a step of the change of membership
+	// with that id. It is called on a leader, and again if the step doesn't come; once
+	// another step was applied, or the change is over, it must have no effect.
+	StepChange(id int64, step ChangeStep)
 	// Heard returns the sessions heard here since it was last called; HeardBy takes
 	// that report on the leader.
 	Heard() []int64

@@ -115,9 +115,9 @@ func (s *streams) dial(r *remote) (net.Conn, error) {
 	r.mu.Unlock()
 	var errs []error
 	for _, addr := range addrs {
-		c, err := s.t.greet(addr, hello{connSnapshot, s.t.cluster, s.t.id, r.id})
+		c, err := s.t.greet(s.t.ctx, addr, hello{connSnapshot, s.t.cluster, s.t.id, r.id}, true)
 		if err == nil {
-			return c, nil
+			return c.Conn, nil
 		}
 		errs = append(errs, err)
 	}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +17,9 @@ const (
 	// dropped, which raft survives, and the connection is made anew so that
 	// forwarded requests are sent again.
 	sendQueueBytesMax = 64 << 20
+	// forwardQueueBytes is what may wait for the leader before further requests do.
+	// They would fill the queue otherwise, and be sent again over the next connection.
+	forwardQueueBytes = 4 << 20
 	dialTimeout       = time.Second
 	writeTimeout      = 5 * time.Second
 	redialMin         = 20 * time.Millisecond
@@ -35,8 +38,12 @@ type transport struct {
 	snapshot    func(net.Conn, uint64) // takes over an accepted snapshot connection
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
 	secure      Secure
+	keys        *Keyring
 	complaints  complaints
-	nonce       uint64 // see twin.go
+	nonce       uint64        // see twin.go
+	accepted    atomic.Uint64 // connections for messages
+	level       uint32        // that this server knows
+	inForce     atomic.Uint32
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -45,15 +52,19 @@ type transport struct {
 	mu       sync.Mutex
 	remotes  map[uint64]*remote
 	listener net.Listener
-	incoming map[net.Conn]uint64
+	members  []Member // in force, as far as known
+	gate     gate
 	askers   map[uint64]bool    // while this server is empty: which members have asked
 	reading  map[uint64]reading // the newest by peer, ended or not
 }
 
-func newTransport(id, cluster uint64, log *slog.Logger) *transport {
+func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
 	t := &transport{
-		id: id, cluster: cluster, log: log, events: make(chan Event, eventsMax),
-		remotes: map[uint64]*remote{}, incoming: map[net.Conn]uint64{}, reading: map[uint64]reading{},
+		id: id, cluster: cluster, log: log, events: make(chan Event, eventsMax), secure: secure, keys: secure.Keys,
+		remotes: map[uint64]*remote{}, gate: newGate(), reading: map[uint64]reading{},
+	}
+	if t.keys == nil {
+		t.keys, _ = OpenKeyring("", nil) // nothing that could fail
 	}
 	t.nonce = newNonce()
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -67,21 +78,47 @@ func newTransport(id, cluster uint64, log *slog.Logger) *transport {
 // listen accepts peers on l until close.
 func (t *transport) listen(l net.Listener) {
 	t.listener = l
-	t.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				t.log.Error("a peer could not be accepted", "err", err)
-				time.Sleep(redialMin)
-				continue
-			}
-			t.wg.Go(func() { t.serve(c) })
-		}
-	})
+	t.wg.Go(func() { t.acceptAll(t.ctx, l, t.serve) })
 }
+
+// acceptAll hands the connections that l accepts to serve, each on a goroutine of its
+// own, until l is closed or ctx ends and an Accept fails.
+func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(net.Conn)) {
+	pause := acceptPauseMin
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) || err != nil && ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely: those in use must close first.
+			if t.complaints.due("accept", time.Now()) {
+				t.log.Error("a peer could not be accepted; raise the limit of open files if this goes on", "err", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = acceptPauseMin
+		if old := t.gate.enter(c); old != nil && t.complaints.due("gate"+hostOf(old), time.Now()) {
+			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed", "from", old.RemoteAddr().String())
+		}
+		t.wg.Go(func() {
+			defer t.gate.leave(c)
+			defer c.Close()
+			serve(c)
+		})
+	}
+}
+
+// Pauses after an Accept that failed and would fail again at once.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
 
 // setPeer makes addrs, one at least, the addresses of a peer.
 func (t *transport) setPeer(id uint64, addrs []string) {
@@ -125,6 +162,17 @@ func (t *transport) connected(id uint64) bool {
 	return r.up
 }
 
+// room reports whether less than forwardQueueBytes wait for a peer.
+func (t *transport) room(id uint64) bool {
+	r := t.remote(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue) < forwardQueueBytes
+}
+
 // close ends all connections and waits.
 func (t *transport) close() {
 	t.cancel()
@@ -135,10 +183,8 @@ func (t *transport) close() {
 	for _, r := range t.remotes {
 		r.close()
 	}
-	for c := range t.incoming {
-		c.Close()
-	}
 	t.mu.Unlock()
+	t.gate.close()
 	t.wg.Wait()
 }
 
@@ -152,66 +198,80 @@ func (t *transport) tell(e Event) {
 
 // serve reads what one peer says until its connection ends.
 func (t *transport) serve(raw net.Conn) {
-	defer raw.Close()
-	t.mu.Lock()
-	t.incoming[raw] = 0
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		delete(t.incoming, raw)
-		t.mu.Unlock()
-	}()
 	if t.ctx.Err() != nil {
 		return
 	}
-	c, plain, err := t.secure.accepted(t.ctx, raw)
+	a, refusal, err := t.arrive(raw)
 	if err != nil {
-		t.closed(raw, err)
+		t.closed(raw, a.hello.from, err)
 		return
 	}
-	c.SetDeadline(time.Now().Add(dialTimeout))
-	h, err := readHello(c)
-	if err != nil {
-		t.closed(raw, bare(err))
+	h := a.hello
+	if a.mode == modePair && t.keys.secured() {
+		t.letIn(raw, a)
 		return
 	}
-	reason := t.refuse(h)
-	switch {
-	case plain:
-		reason = plainRefusal
-	case reason == "":
-		reason = t.verify(c, h)
+	if refusal == "" {
+		refusal = t.refuse(h)
 	}
-	if reason != "" {
-		t.refused(raw, h, reason)
-		writeAnswer(c, reason)
+	if refusal == "" {
+		refusal = t.twinOf(a)
+	}
+	if refusal == "" {
+		refusal = t.verify(a.Conn, h)
+	}
+	if refusal == "" && !t.gate.prove(raw, h.from, !a.proven) {
+		refusal = "there are too many connections of this server already"
+	}
+	if refusal != "" {
+		t.refused(raw, h, refusal)
+		writeAnswer(a.Conn, refusal)
 		linger(raw)
 		return
 	}
-	if err := writeAnswer(c, ""); err != nil {
+	number := uint64(0)
+	if h.kind == connMessages {
+		number = t.accepted.Add(1) // before the peer can say anything on it
+	}
+	if a.mode == modeSecret {
+		t.keys.entered(h.from)
+	}
+	if err := writeAnswer(a.Conn, ""); err != nil {
 		return
 	}
-	c.SetDeadline(time.Time{})
+	unveil(a.Conn, h.kind)
+	a.SetDeadline(time.Time{})
 	switch h.kind {
 	case connSnapshot:
-		t.snapshot(c, h.from)
-		return
+		t.snapshot(a.Conn, h.from)
 	case connJoin:
-		c.SetDeadline(time.Now().Add(2 * dialTimeout))
-		t.joinRequest(c, h.from)
-		return
-	case connPing:
+		a.SetDeadline(time.Now().Add(2 * dialTimeout))
+		t.joinRequest(a)
+	case connMeet:
+		a.SetDeadline(time.Now().Add(handshakeTimeout))
+		t.met(a)
+	case connMessages:
+		t.hear(a, number)
+	}
+}
+
+// hear hands what one peer says on a connection to the loop.
+func (t *transport) hear(a arrival, number uint64) {
+	from := a.hello.from
+	if err := t.announce(a.Conn); err != nil {
 		return
 	}
-	done := t.supersede(h.from, c)
+	done := t.supersede(from, a.Conn)
 	defer close(done)
-	if r := t.remote(h.from); r != nil {
+	if r := t.remote(from); r != nil {
 		r.hurry()
 	}
-	err = t.read(c, h.from)
+	err := t.read(a.Conn, from, number)
 	if t.ctx.Err() == nil {
-		t.log.Info("a peer's connection ended", "peer", h.from, "err", err)
-		t.tell(Event{Kind: EventLost, From: h.from})
+		if t.complaints.due(fmt.Sprintf("ended %d", from), time.Now()) {
+			t.log.Info("a peer's connection ended", "peer", from, "err", err)
+		}
+		t.tell(Event{Kind: EventLost, From: from})
 	}
 }
 
@@ -238,10 +298,15 @@ type reading struct {
 	done chan struct{}
 }
 
-// closed notes that a connection was closed before its hello.
-func (t *transport) closed(raw net.Conn, err error) {
+// closed notes that a connection was closed before its hello. from is the server that
+// it said it is, 0 if it didn't. Two servers that start together may not have seen each
+// other yet, which is no news.
+func (t *transport) closed(raw net.Conn, from uint64, err error) {
+	if errors.Is(err, errNoProof) || errors.Is(err, errUnpinned) && !t.keys.secured() {
+		return
+	}
 	if t.ctx.Err() == nil && t.complaints.due(hostOf(raw)+err.Error(), time.Now()) {
-		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "err", err)
+		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "server", from, "err", err)
 	}
 }
 
@@ -267,7 +332,7 @@ func (t *transport) refuse(h hello) string {
 		if h.from == t.id {
 			return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, sameID)
 		}
-		return ""
+		return t.outdated(h)
 	case h.cluster != t.cluster:
 		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster", t.cluster, h.cluster)
 	case h.to != t.id:
@@ -276,20 +341,20 @@ func (t *transport) refuse(h hello) string {
 		return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, sameID)
 	case t.remote(h.from) == nil:
 		return fmt.Sprintf("server %d is not in this server's configuration", h.from)
-	case h.kind != connMessages && h.kind != connSnapshot:
+	case h.kind != connMessages && h.kind != connSnapshot && h.kind != connMeet:
 		return fmt.Sprintf("unknown kind of connection %d", h.kind)
 	}
 	return ""
 }
 
-func (t *transport) read(c net.Conn, from uint64) error {
+func (t *transport) read(c net.Conn, from, number uint64) error {
 	r := bufio.NewReaderSize(c, 256<<10)
 	for {
 		kind, payload, err := readFrame(r, t.frames.take())
 		if err != nil {
 			return err
 		}
-		e, ok := kind.Event(from, payload)
+		e, ok := kind.Event(from, number, payload)
 		if !ok {
 			return fmt.Errorf("unknown kind of frame %d: upgrade this server", kind)
 		}
@@ -310,6 +375,8 @@ type remote struct {
 	up     bool
 	closed bool
 	conn   net.Conn
+	public []byte // key of the process that conn goes to, nil if it shows none
+	legacy bool   // nobody has proven anything on conn
 }
 
 // send queues a frame; while there is no connection frames are dropped, since
@@ -341,7 +408,7 @@ func (r *remote) close() {
 
 // run keeps a connection to the peer and writes what is queued.
 func (r *remote) run() {
-	pause := redialMin
+	pause, early := redialMin, redialMin
 	said := false
 	for r.t.ctx.Err() == nil && !r.isClosed() {
 		c, err := r.connect()
@@ -358,17 +425,32 @@ func (r *remote) run() {
 			r.t.log.Info("a peer is reached", "peer", r.id)
 		}
 		pause, said = redialMin, false
+		began := time.Now()
 		r.t.tell(Event{Kind: EventConnected, From: r.id})
 		err = r.write(c)
 		c.Close()
 		r.mu.Lock()
-		r.up, r.queue, r.conn = false, nil, nil
+		r.up, r.queue, r.conn, r.public = false, nil, nil, nil
 		r.mu.Unlock()
-		if r.t.ctx.Err() == nil {
+		if r.t.ctx.Err() == nil && r.t.complaints.due(fmt.Sprintf("lost %d", r.id), time.Now()) {
 			r.t.log.Info("the connection to a peer ended", "peer", r.id, "err", err)
 		}
+		if time.Since(began) > earlyEnd {
+			early = redialMin
+			continue
+		}
+		// Two servers that both are this one in turn, or something worse.
+		r.wait(early)
+		early = min(2*early, earlyPauseMax)
 	}
 }
+
+// A connection that ends within earlyEnd is made again after a pause, which grows up
+// to earlyPauseMax while that goes on.
+const (
+	earlyEnd      = time.Second
+	earlyPauseMax = 2 * time.Second
+)
 
 func (r *remote) isClosed() bool {
 	r.mu.Lock()
@@ -400,55 +482,25 @@ func (r *remote) connect() (net.Conn, error) {
 	r.mu.Unlock()
 	var errs []error
 	for _, addr := range addrs {
-		c, err := r.t.greet(addr, hello{connMessages, r.t.cluster, r.t.id, r.id})
+		c, err := r.t.greet(r.t.ctx, addr, hello{connMessages, r.t.cluster, r.t.id, r.id}, true)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("connect to server %d at %s: %w", r.id, addr, err))
 			continue
 		}
 		r.mu.Lock()
-		r.conn, r.up, r.queue = c, !r.closed, nil
+		r.conn, r.up, r.queue, r.public, r.legacy = c.Conn, !r.closed, nil, c.public, c.legacy
 		r.mu.Unlock()
-		return c, nil
+		return c.Conn, nil
 	}
 	return nil, errors.Join(errs...)
 }
 
-// greet dials addr and says hello.
-func (t *transport) greet(addr string, h hello) (net.Conn, error) {
-	return t.greetWithin(t.ctx, addr, h)
-}
-
-func (t *transport) greetWithin(ctx context.Context, addr string, h hello) (net.Conn, error) {
-	c, err := t.dial(ctx, addr)
-	if err != nil {
-		return nil, bare(err)
-	}
-	if c, err = t.secure.dialled(ctx, c, addr); err != nil {
-		return nil, err
-	}
-	c.SetDeadline(time.Now().Add(dialTimeout))
-	_, err = c.Write(h.append(nil))
-	if err == nil {
-		err = readAnswer(c)
-	}
-	if err != nil {
-		c.Close()
-		if t.secure.Client != nil {
-			err = explained(err)
-		}
-		return nil, bare(err)
-	}
-	c.SetDeadline(time.Time{})
-	return c, nil
-}
-
-// write writes what is queued until the connection fails. Peers say nothing on
-// it, so reading it only tells when it ends.
+// write writes what is queued until the connection fails. Peers say only which level
+// they know on it; reading it also tells when it ends.
 func (r *remote) write(c net.Conn) error {
 	ended := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(io.Discard, c)
-		ended <- err
+		ended <- readNotes(c, func(level uint32) { r.t.tell(Event{Kind: EventLevel, From: r.id, Level: level}) })
 		r.mu.Lock()
 		r.ready.Broadcast()
 		r.mu.Unlock()

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,6 +11,26 @@ import (
 	"time"
 )
 
+// sharing is how servers prove who they are that share a secret.
+func sharing(secret string) Secure {
+	k, err := OpenKeyring("", []Secret{SecretOf(secret)})
+	if err != nil {
+		panic(err)
+	}
+	return Secure{Keys: k}
+}
+
+// keyring returns what a server without a configured secret has in a data directory,
+// "" for none.
+func keyring(t *testing.T, dir string) *Keyring {
+	t.Helper()
+	k, err := OpenKeyring(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 // running starts a transport that listens on loopback.
 func running(t *testing.T, id, cluster uint64) (*transport, string) {
 	t.Helper()
@@ -19,7 +38,7 @@ func running(t *testing.T, id, cluster uint64) (*transport, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := newTransport(id, cluster, slog.New(slog.DiscardHandler))
+	tr := newTransport(id, cluster, sharing("a secret"), slog.New(slog.DiscardHandler))
 	tr.snapshot = func(c net.Conn, _ uint64) { c.Close() }
 	tr.listen(l)
 	t.Cleanup(tr.close)
@@ -82,7 +101,7 @@ func TestWhoIsRefused(t *testing.T) {
 		"unknown kind":        {77, 7, 2, 1},
 		"so do I: two server": {connJoin, 0, 1, 1},
 	} {
-		_, err := newTransport(h.from, h.cluster, slog.New(slog.DiscardHandler)).greetWithin(context.Background(), addr, h)
+		_, err := newTransport(h.from, h.cluster, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr, h, false)
 		var refused *refusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.reason, why) {
 			t.Errorf("hello %+v: %v, want a refusal that says %q", h, err, why)
@@ -126,7 +145,7 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				return
 			}
-			kind.Event(2, payload)
+			kind.Event(2, 0, payload)
 		}
 	})
 }
@@ -138,18 +157,11 @@ func TestNewConnectionComesBehindTheOld(t *testing.T) {
 	a, addr := running(t, 1, 7)
 	a.setPeer(2, []string{"127.0.0.1:1"})
 	connect := func() net.Conn {
-		c, err := net.Dial("tcp", addr)
+		c, err := newTransport(2, 7, sharing("a secret"), slog.New(slog.DiscardHandler)).greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		h := hello{connMessages, 7, 2, 1}
-		if _, err := c.Write(h.append(nil)); err != nil {
-			t.Fatal(err)
-		}
-		if err := readAnswer(c); err != nil {
-			t.Fatal(err)
-		}
 		return c
 	}
 	frame := func(text string) []byte { return append(appendFrameHead(nil, FrameForward, len(text)), text...) }

@@ -1,10 +1,12 @@
 package quorum
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,11 +35,13 @@ func (t *transport) isSelf(h hello) bool {
 	return h.kind == connPing && h.from == t.id && h.to == t.id && h.cluster == t.nonce
 }
 
-// watchTwin asks until the transport is closed or found was called.
-func (t *transport) watchTwin(addrs []string, found func(error)) {
+// watchTwin asks until the transport is closed or found was called: at the addresses
+// that the configuration gives this server, and at those in the ensemble's membership.
+// They differ where the data directory is a copy that was given another address.
+func (t *transport) watchTwin(configured []Member, found func(error)) {
 	for t.ctx.Err() == nil {
-		for _, addr := range addrs {
-			c, err := t.greet(addr, hello{connPing, t.nonce, t.id, t.id})
+		for _, addr := range t.ownAddrs(configured) {
+			c, err := t.greet(t.ctx, addr, hello{connPing, t.nonce, t.id, t.id}, false)
 			if err == nil {
 				c.Close()
 				continue
@@ -53,6 +57,35 @@ func (t *transport) watchTwin(addrs []string, found func(error)) {
 		case <-t.ctx.Done():
 		}
 	}
+}
+
+// ownAddrs returns where this server should be found.
+func (t *transport) ownAddrs(configured []Member) (addrs []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range slices.Concat(configured, t.members) {
+		for _, addr := range m.Addrs {
+			if m.ID == t.id && !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return addrs
+}
+
+// twinOf says that a server is another process than the one that runs under its id at
+// its address, as far as this server is connected to that; else it returns "".
+func (t *transport) twinOf(a arrival) string {
+	r := t.remote(a.hello.from)
+	if r == nil || len(a.public) == 0 || a.hello.kind != connMessages && a.hello.kind != connSnapshot {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.up || len(r.public) == 0 || bytes.Equal(r.public, a.public) {
+		return ""
+	}
+	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory", r.id, strings.Join(r.addrs, ", "), sameID)
 }
 
 // sameID is the part of a refusal by which a server knows that another one has its

@@ -10,7 +10,7 @@ import (
 
 // What peers say to each other. A connection carries messages one way only: each
 // server dials every other for what it has to say, and listens for what they
-// have. It begins with a hello and its answer:
+// have. It begins with a proof (handshake.go), or TLS, and a hello and its answer:
 //
 //	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8)
 //	answer   length(4) reason; an empty reason accepts
@@ -18,6 +18,9 @@ import (
 // and goes on with frames:
 //
 //	frame    length(4) kind(1) payload; length counts kind and payload
+//
+// The side that accepted says only, in a frame of its own, which feature level it
+// knows (levels.go).
 //
 // All integers are big-endian.
 const (
@@ -37,6 +40,8 @@ const (
 	connSnapshot byte = 2
 	connJoin     byte = 3 // see join.go
 	connPing     byte = 4 // only to learn that a server answers
+	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see lost.go
+	connMeet     byte = 6 // see agree.go
 )
 
 // FrameKind says what a frame on a connMessages connection holds.
@@ -47,18 +52,27 @@ const (
 	FrameRaft    FrameKind = 1 // a raft message
 	FrameForward FrameKind = 2 // requests of a follower's clients, for the leader
 	FrameHeard   FrameKind = 3 // sessions (8 bytes each) heard on a follower since its last report
+	FrameMembers FrameKind = 4 // the members' addresses, for a server of level 2 and up; see introduce.go
+	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only for servers of feature level 2 on
+	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only for servers of feature level 2 on
 )
 
-// Event returns what a frame from a peer means to the Loop; ok is false for a
-// kind that this version doesn't know.
-func (k FrameKind) Event(from uint64, payload []byte) (e Event, ok bool) {
+// Event returns what a frame from a peer, on the connection of that number, means to
+// the Loop; ok is false for a kind that this version doesn't know.
+func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 	switch k {
 	case FrameRaft:
-		return Event{Kind: EventRaft, From: from, Data: payload}, true
+		return Event{Kind: EventRaft, From: from, Conn: conn, Data: payload}, true
 	case FrameForward:
 		return Event{Kind: EventForward, From: from, Data: payload}, true
 	case FrameHeard:
 		return Event{Kind: EventHeard, From: from, Data: payload}, true
+	case FrameMembers:
+		return Event{Kind: EventMembers, From: from, Data: payload}, true
+	case FrameClock:
+		return Event{Kind: EventClock, From: from, Data: payload}, true
+	case FrameDigest:
+		return Event{Kind: EventDigest, From: from, Data: payload}, true
 	}
 	return Event{}, false
 }
@@ -78,22 +92,38 @@ func (h *hello) append(b []byte) []byte {
 }
 
 func readHello(r io.Reader) (h hello, err error) {
-	var b [helloSize]byte
+	var b [len(helloMagic) + 1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return h, fmt.Errorf("read a peer's hello: %w", err)
 	}
-	rest, ok := b[len(helloMagic):], string(b[:len(helloMagic)]) == helloMagic
-	if !ok && b[0] == tlsHandshakeRecord {
-		return h, errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
+	if err := checkMagic(b[:]); err != nil {
+		return h, err
 	}
-	if !ok {
-		return h, errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
+	if version := b[len(helloMagic)]; version != helloVersion {
+		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", version, helloVersion)
 	}
-	if rest[0] != helloVersion {
-		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", rest[0], helloVersion)
+	return readHelloRest(r)
+}
+
+// checkMagic checks the first bytes of a connection.
+func checkMagic(b []byte) error {
+	switch {
+	case string(b[:len(helloMagic)]) == helloMagic:
+		return nil
+	case b[0] == tlsHandshakeRecord:
+		return errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
 	}
-	h.kind = rest[1]
-	h.cluster, h.from, h.to = binary.BigEndian.Uint64(rest[2:]), binary.BigEndian.Uint64(rest[10:]), binary.BigEndian.Uint64(rest[18:])
+	return errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
+}
+
+// readHelloRest reads what follows the version.
+func readHelloRest(r io.Reader) (h hello, err error) {
+	var b [helloSize - len(helloMagic) - 1]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, fmt.Errorf("read a peer's hello: %w", err)
+	}
+	h.kind = b[0]
+	h.cluster, h.from, h.to = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])
 	return h, nil
 }
 

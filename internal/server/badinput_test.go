@@ -76,11 +76,12 @@ func TestPortsInUse(t *testing.T) {
 func TestTwinIsKeptOut(t *testing.T) {
 	t.Parallel()
 	var ours, twins logLines
-	servers, opts := threeServers(t, Options{Log: ours.logger()})
+	servers, opts := threeServers(t, Options{Log: ours.logger(), PeerSecrets: secretForTests})
 	lead := leader(t, servers)
 	victim := (lead + 1) % 3
 	stop := make(chan struct{})
 	twin := opts[victim]
+	twin.LogDir = ""
 	twin.DataDir, twin.Listen, twin.PeerListen, twin.Stop, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), stop, twins.logger()
 	ended := make(chan error, 1)
 	go func() {
@@ -121,7 +122,14 @@ func TestTwinWithACopyStops(t *testing.T) {
 	servers[victim].Close()
 	var log logLines
 	twin := opts[victim]
+	twin.LogDir = ""
 	twin.DataDir, twin.Listen, twin.PeerListen, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), log.logger()
+	if opts[victim].LogDir != "" {
+		twin.LogDir = t.TempDir()
+		if err := os.CopyFS(twin.LogDir, os.DirFS(opts[victim].LogDir)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.CopyFS(twin.DataDir, os.DirFS(opts[victim].DataDir)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +164,12 @@ func TestTwinWithACopyStops(t *testing.T) {
 func TestForeignServer(t *testing.T) {
 	t.Parallel()
 	var log logLines
-	servers, opts := threeServers(t, Options{Log: log.logger()})
+	servers, opts := threeServers(t, Options{Log: log.logger(), PeerSecrets: secretForTests})
 	lead := leader(t, servers)
 	lost := (lead + 1) % 3
 	servers[lost].Close()
 	foreign := opts[lost]
-	foreign.DataDir, foreign.Members = t.TempDir(), nil
+	foreign.DataDir, foreign.LogDir, foreign.Members = t.TempDir(), "", nil
 	alone, err := Open(foreign) // makes a data directory of a cluster of its own
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +196,7 @@ func TestUnknownName(t *testing.T) {
 	ready := make(chan error, 2)
 	for id := range uint64(2) {
 		go func() {
-			s, err := Open(Options{ID: id + 1, DataDir: c.dirs[id+1], Listen: []string{c.clients[id+1]}, PeerListen: c.addrs[id+1], Members: members, Log: log.logger()})
+			s, err := Open(Options{ID: id + 1, DataDir: c.dirs[id+1], LogDir: c.logDirs[id+1], Listen: []string{c.clients[id+1]}, PeerListen: c.addrs[id+1], Members: members, Log: log.logger()})
 			if err == nil {
 				t.Cleanup(func() { s.Close() })
 			}
@@ -272,5 +280,5 @@ func TestRemovedServerSaysSo(t *testing.T) {
 func (c *colony) options(id uint64, ids ...uint64) Options {
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
-	return Options{ID: id, DataDir: c.dirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m}
+	return Options{ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -20,9 +21,9 @@ const (
 	// outputPauseBytes is how much unread output stops the reading of further
 	// requests: a client that doesn't read its replies gets no more of them.
 	outputPauseBytes = 4 << 20
-	// outputMaxBytes is how much unread output ends the connection: only
-	// notifications can go beyond the pause, and dropping one is not allowed.
-	outputMaxBytes = 64 << 20
+	// outputMaxBytes is how much unread output ends the connection: only one reply
+	// and notifications can go beyond the pause, and dropping one is not allowed.
+	outputMaxBytes = tree.ReplyBytesMax + 2*outputPauseBytes
 	// outputKeepBytes is the largest output buffer that is used again, until the
 	// connection is quiet: some replies of a thousand children each.
 	outputKeepBytes = 256 << 10
@@ -47,10 +48,14 @@ type client struct {
 	// that was. Only who set flushing may call it.
 	try func([]byte) int
 
+	// acked, if not nil, reports whether the other end has all that was written.
+	acked func() bool
+
 	// Set when the session is attached, before established closes.
 	hello       jute.ConnectRequest
 	attach      []byte // the record that attaches the session, until it is applied; guarded by replica.mu
 	attaching   bool   // attach was sent; guarded by replica.mu
+	connecting  bool   // counted in replica.connecting; guarded by replica.mu
 	session     int64
 	timeout     int32   // ms
 	readOnly    bool    // connected while this server was read-only
@@ -63,8 +68,16 @@ type client struct {
 	seq       int64                     // of the last write sent; owned by the reader
 	sasl      *sasl.Server              // the login under way or over; owned by the reader
 	records   []byte                    // writes of the turn under way, as records; owned by the reader
+	recordIDs *[]jute.ID                // identities of the last of records; owned by the reader
 	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
+	longReads atomic.Int32              // long reads in unanswered; only the reader adds
+	changing  atomic.Int32              // reconfigs in unanswered; only the reader adds
 	touched   bool                      // is in replica.touched
+	input     atomic.Int64              // bytes of the reader's buffer
+	refused   bool                      // a write was, and the client may not know it yet; owned by the reader
+	waits     int                       // entries of syncs.waiting; guarded by syncs.mu
+	gone      bool                      // those are of no use; guarded by syncs.mu
+	awaits    bool                      // is in unanswered.waiting; guarded by unanswered.mu
 
 	stats clientStats
 
@@ -72,9 +85,14 @@ type client struct {
 	unanswered queue
 	out        []byte // frames to write
 	spare      []byte // the other output buffer
+	taken      int    // bytes of the buffer that is being written
 	flushing   bool   // somebody is writing out's predecessor
-	closing    bool   // close once out is written; nothing is appended any more
-	closed     bool   // the socket is gone
+	postponed  bool   // whoever flushes is to call more
+	more       func(*client)
+	long       *longRead // of the head of unanswered, under way
+	longDone   int32     // of longReads, those answered since c was postponed
+	closing    bool      // close once out is written; nothing is appended any more
+	closed     bool      // the socket is gone
 	room       sync.Cond
 	writeBy    time.Time // the socket's deadline; owned by whoever is flushing
 	why        string    // reason of closing, for the log
@@ -98,7 +116,9 @@ type request struct {
 	seq   int64  // of a write, from 1; of a sync its ticket
 	at    int64  // now (ns) when it arrived
 	ready bool   // a sync whose answer may go out
-	held  bool   // a write that is not sent before the sync ahead of it is ready
+	long  bool   // a read that is done in steps, or might be (see longread.go)
+	held  bool   // a write that is not sent before what holds it ahead of it is done (see holds)
+	size  int    // what it counts among the unanswered bytes
 	body  []byte // a read's body, or a write's record in case it must be sent again
 }
 
@@ -107,6 +127,8 @@ type queue struct {
 	items []request
 	head  int
 	bytes int
+	reads int // how many of them are reads or syncs
+	work  int // what replies to some of the reads are going to count (see isLong)
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
@@ -120,11 +142,19 @@ func (q *queue) push(r request) {
 		q.items, q.head = q.items[:n], 0
 	}
 	q.items = append(q.items, r)
-	q.bytes += len(r.body)
+	q.bytes += r.size
+	if !r.op.isWrite() {
+		q.reads++
+	}
 }
 
 func (q *queue) pop() {
-	q.bytes -= len(q.items[q.head].body)
+	q.bytes -= q.items[q.head].size
+	if !q.items[q.head].op.isWrite() {
+		if q.reads--; q.reads == 0 {
+			q.work = 0
+		}
+	}
 	q.items[q.head] = request{}
 	q.head++
 	if q.head == len(q.items) {
@@ -132,40 +162,63 @@ func (q *queue) pop() {
 	}
 }
 
-// reserve waits until the connection may queue another request; overloaded says
-// that the whole server has too much unanswered, in which case a connection with
-// nothing unanswered still gets its turn. blocks is called before it waits, with mu
-// held. It reports false once the connection is closing.
-func (c *client) reserve(overloaded func() bool, blocks func()) bool {
+// reserve waits until the connection may queue another request, of that size, and
+// counts that in all. When the whole server has too much unanswered, a connection
+// with nothing unanswered still gets its turn, unless the request is large. blocks
+// is called before it waits, with mu held. It reports false once the connection is
+// closing.
+func (c *client) reserve(all *unanswered, size int, blocks func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reserveLocked(overloaded, blocks)
+	return c.reserveLocked(all, size, blocks)
 }
 
-func (c *client) reserveLocked(overloaded func() bool, blocks func()) bool {
+func (c *client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
 		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
-		if !full && (n == 0 || !overloaded()) {
-			return true
+		if !full && (n == 0 || !all.manyRequests()) {
+			if all.manyBytes(size) {
+				all.await(c)
+			}
+			if !all.manyBytes(size) {
+				all.add(1, int64(size))
+				return true
+			}
 		}
 		blocks()
+		if len(c.out) > 0 {
+			c.queued() // the reader, which would write it at the end of its turn, waits here
+		}
+		if c.closing {
+			return false
+		}
 		c.room.Wait()
 	}
 	return false
 }
 
 // expect is reserve, and queues a write for an answer later on. It reports whether
-// that has to wait for a sync before it is sent.
-func (c *client) expect(r *request, overloaded func() bool, blocks func()) (held, ok bool) {
+// that has to wait before it is sent (see holds).
+func (c *client) expect(r *request, all *unanswered, blocks func()) (held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reserveLocked(overloaded, blocks) {
+	if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
-	r.held = c.syncing.Load() > 0
+	r.held = c.holds()
+	if r.op.code == jute.OpReconfig {
+		c.changing.Add(1)
+	}
 	c.unanswered.push(*r)
 	return r.held, true
+}
+
+// holds reports whether writes that come now have to wait: for a sync or a long read,
+// which they must not overtake, or for a reconfig, whose answer has the zxid of a
+// later entry than its own, and theirs must not be smaller.
+func (c *client) holds() bool {
+	return c.syncing.Load() > 0 || c.longReads.Load() > 0 || c.changing.Load() > 0
 }
 
 // queued is called with mu held after something was appended to out.
@@ -229,13 +282,19 @@ func (c *client) closeLocked(why string) {
 func (c *client) takeOutput(done []byte) (out []byte, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0) {
+	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes) {
 		c.spare = done[:0]
+	}
+	for c.postponed && len(c.out) == 0 {
+		c.mu.Unlock() // more takes locks that come before it
+		c.more(c)
+		c.mu.Lock()
 	}
 	if len(c.out) < outputPauseBytes {
 		c.room.Signal()
 	}
-	if len(c.out) == 0 {
+	if c.taken = cap(c.out); len(c.out) == 0 {
+		c.taken = 0
 		if c.flushing = false; cap(c.out) == 0 {
 			c.out, c.spare = c.spare, nil // most connections need only one buffer
 		}
@@ -257,15 +316,15 @@ func (c *client) quiet() {
 }
 
 // disconnected marks the socket gone, frees what waited for it and returns how many
-// requests will never be answered.
-func (c *client) disconnected() (unanswered int) {
+// requests, of how many bytes, will never be answered.
+func (c *client) disconnected() (count, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	unanswered = c.unanswered.len()
-	c.unanswered, c.out, c.spare = queue{}, nil, nil
+	count, bytes = c.unanswered.len(), c.unanswered.bytes
+	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
 	c.room.Broadcast()
-	return unanswered
+	return count, bytes
 }
 
 // appendReply appends a whole frame that is only a header.

@@ -56,7 +56,7 @@ func TestOutstandingAfterDisconnect(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	c.mu.Unlock()
 	wg.Wait()
-	if n := s.r.outstanding.Load(); n != 0 {
+	if n := s.r.unanswered.count(); n != 0 {
 		t.Errorf("%d requests are outstanding on no connection", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -69,7 +70,7 @@ func (s *Server) readHead(nc net.Conn) []byte {
 	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameLengthSize)
 	if err != nil {
 		s.countSessionless(err)
-		s.log.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
+		s.replica.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
 		return nil
 	}
 	return in
@@ -109,9 +110,10 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *client {
 	}
 	remote := nc.RemoteAddr().String()
 	c := newClient(s.ids.take(), remote, addressID(remote), nil)
+	c.acked = socket.AckedBy(below(nc))
 	c.since = time.Now()
 	c.wake = func() { go s.flush(nc, c) }
-	if c.try = tryWriter(nc); c.try != nil {
+	if c.try = socket.TryWriter(nc); c.try != nil {
 		c.push = func() { s.pushTo(nc, c) }
 		c.wake = func() { s.pushers.add(c) }
 	}
@@ -155,7 +157,7 @@ func (s *Server) ended(c *client, err error) {
 	if c.Established() {
 		s.logEnd(c, err)
 	} else {
-		s.log.Warn("a connection was closed during its handshake", "client", c.remote, "err", err)
+		s.replica.clientLog.Warn("a connection was closed during its handshake", "client", c.remote, "err", err)
 		s.countSessionless(err)
 		s.replica.meters.connectionRejected.Inc()
 	}
@@ -219,6 +221,7 @@ func (s *Server) putOff(nc net.Conn, c *client) error {
 // session: what they bring waits for it.
 func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
+	c.input.Store(int64(cap(buf)))
 	for {
 		if n > 0 {
 			if !attached {
@@ -227,7 +230,7 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 				}
 				attached = true
 			}
-			used, err := s.replica.receive(c, buf, s.now())
+			used, err := s.receiveAll(nc, c, buf)
 			if err != nil {
 				s.flushLast(nc, c)
 				return err
@@ -237,6 +240,7 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 			switch {
 			case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
 				buf, quiet = grow(buf), 0
+				c.input.Store(int64(cap(buf)))
 			case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
 				quiet = 0
 			default:
@@ -244,6 +248,7 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 					c.quiet()
 					if cap(buf) > inputBytesMin {
 						buf = make([]byte, 0, inputBytesMin)
+						c.input.Store(inputBytesMin)
 					}
 				}
 			}
@@ -278,7 +283,7 @@ func grow(buf []byte) []byte {
 func (s *Server) flushOwn(nc net.Conn, c *client) bool {
 	c.mu.Lock()
 	ended := c.closed || c.closing && len(c.out) == 0
-	if c.flushing || len(c.out) == 0 {
+	if c.flushing || len(c.out) == 0 && !c.postponed {
 		flushing := c.flushing
 		c.mu.Unlock()
 		return ended && !flushing
@@ -367,12 +372,12 @@ func (s *Server) logEnd(c *client, err error) {
 	var size *jute.FrameSizeError
 	switch {
 	case why != "":
-		s.log.Info("closed a client connection", "client", c.remote, "session", sessionText(c.session), "why", why)
+		s.replica.clientLog.Info("closed a client connection", "client", c.remote, "session", sessionText(c.session), "why", why)
 	case errors.As(err, &size):
-		s.log.Warn("closed a client connection: the frame is malformed or too large", "client", c.remote, "session", sessionText(c.session), "err", err)
+		s.replica.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.remote, "session", sessionText(c.session), "err", err)
 	case errors.Is(err, io.EOF):
-		s.log.Info("a client closed its connection", "client", c.remote, "session", sessionText(c.session))
+		s.replica.clientLog.Info("a client closed its connection", "client", c.remote, "session", sessionText(c.session))
 	default:
-		s.log.Info("a client connection ended", "client", c.remote, "session", sessionText(c.session), "err", err)
+		s.replica.clientLog.Info("a client connection ended", "client", c.remote, "session", sessionText(c.session), "err", err)
 	}
 }

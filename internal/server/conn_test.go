@@ -36,7 +36,7 @@ func open(t testing.TB, opt Options) *Server {
 // connect opens a session, or resumes one; it tries until the server serves.
 func connect(t testing.TB, addr string, session int64, passwd []byte) *rawClient {
 	t.Helper()
-	for range 200 {
+	for range 1500 {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			if c := handshake(t, conn, session, passwd); c != nil {
@@ -46,7 +46,7 @@ func connect(t testing.TB, addr string, session int64, passwd []byte) *rawClient
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("no session on %s in 4 seconds", addr)
+	t.Fatalf("no session on %s in 30 seconds", addr)
 	return nil
 }
 
@@ -269,7 +269,12 @@ func TestSessionResumes(t *testing.T) {
 // the session and its ephemeral are there, and zxids go on upwards.
 func TestRestartKeepsSessions(t *testing.T) {
 	t.Parallel()
-	opt := Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, SnapCount: 50}
+	for _, logDir := range []string{"", t.TempDir()} {
+		restartKeepsSessions(t, Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, SnapCount: 50})
+	}
+}
+
+func restartKeepsSessions(t *testing.T, opt Options) {
 	s, err := Open(opt)
 	if err != nil {
 		t.Fatal(err)

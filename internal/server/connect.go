@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/subtle"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/tree"
@@ -18,20 +19,42 @@ func (l *limits) clampTimeout(wanted int32) int32 {
 	return min(max(wanted, l.timeoutMin), l.timeoutMax)
 }
 
-// connect takes a connect request: it registers the client and sends the
-// request to attach a session through the log. c.established is closed once
-// that is decided (see attached); an error is the reason to close at once.
-// newID draws ids for sessions.
+// Limits of connect requests.
+const (
+	// connectsMax bounds the connect requests that wait for an answer. It is more
+	// than the log takes in a second, so that only a flood reaches it; whoever is
+	// refused tries again, or tries another server.
+	connectsMax = 10_000
+	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly
+	// full: enough for people and tools that come to help, and a small part of the
+	// log's reserve even if each is an entry of its own.
+	noRoomSessionsMax = 1000
+)
+
+// connect takes a connect request and registers the client. c.established is
+// closed once the request is answered; an error is the reason to close the
+// connection at once. newID draws ids for sessions.
+//
+// A new session, and a known one whose password is right, is attached to the
+// connection through the log (see attached). Nothing else reaches the log, closes
+// another connection or prolongs a session.
 func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case r.connecting >= connectsMax:
+		return refusal(fmt.Sprintf("%d connect requests wait for an answer, the most allowed; the client must try again", r.connecting))
 	case r.readOnly():
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+	case !r.roomForSession(req.SessionID):
+		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room", noRoomSessionsMax))
+	}
+	if why := r.memoryForSession(c, req); why != "" {
+		return refusal(why)
 	}
 	r.register(c, req)
 	if req.SessionID != 0 {
@@ -45,25 +68,100 @@ func (r *replica) connect(c *client, req *jute.ConnectRequest, newID func() int6
 		r.submitAttach(c, jute.OpCreateSession, r.secret())
 		return nil
 	}
-	r.expiry.touch(req.SessionID, c.lastHeard.Load()) // no end of the session may follow in the log
-	r.submitAttach(c, tree.OpAttach, c.hello.Passwd)
+	r.resume(c, false)
 	return nil
+}
+
+// roomForSession reports whether the disk has room for what a connect request
+// asks for, and counts it. mu is held alone.
+func (r *replica) roomForSession(session int64) bool {
+	switch {
+	case !r.noRoom.Load():
+		r.noRoomSessions = 0
+	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
+	case r.noRoomSessions >= noRoomSessionsMax:
+		return false
+	default:
+		r.noRoomSessions++
+	}
+	return true
 }
 
 // register makes c one of this server's clients; mu is held alone.
 func (r *replica) register(c *client, req *jute.ConnectRequest) {
-	if old := r.sessions[req.SessionID]; old != nil {
-		// A client that comes back over a new connection has given up the old one.
-		old.closeAfter("its client reconnected")
-	}
 	c.hello = *req
 	c.hello.Passwd = append([]byte(nil), req.Passwd...)
 	c.timeout = r.limits.clampTimeout(req.Timeout)
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
+	c.connecting = true
+	r.connecting++
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	r.meters.connectionRequests.Inc()
+}
+
+// settled ends the count of c's connect request; mu is held alone.
+func (r *replica) settled(c *client) {
+	if c.connecting {
+		c.connecting = false
+		r.connecting--
+	}
+}
+
+// resume attaches the session that a registered client names, if its password is
+// right. current says that this server has applied everything acknowledged before
+// the client connected: then it knows every session there is. mu is held alone.
+func (r *replica) resume(c *client, current bool) {
+	id, passwd := c.hello.SessionID, c.hello.Passwd
+	known, right := r.proves(id, passwd)
+	switch {
+	case right:
+		r.replaceConnection(id, c)
+		r.expiry.touch(id, c.lastHeard.Load()) // no end of the session may follow in the log
+		r.submitAttach(c, tree.OpAttach, passwd)
+	case known, current:
+		c.stats.sent.Add(1)
+		reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
+		r.answerConnect(c, &reply, sessionOver)
+	default:
+		// The leader may know the session: a round to it settles that without an
+		// entry of the log.
+		r.syncs.ask(c, true)
+		r.kick()
+	}
+}
+
+// sessionOver is why a client that names a session is refused.
+const sessionOver = "its session is over or the password is wrong"
+
+// proves reports whether a session is in the table, or on its way there from this
+// server, and whether passwd is its password; mu is held at least shared.
+func (r *replica) proves(session int64, passwd []byte) (known, right bool) {
+	if l := r.locals.sessions[session]; l != nil {
+		return true, samePasswd(l.passwd, passwd)
+	}
+	s, known := r.tree.Session(session)
+	return known, known && samePasswd(s.Passwd[:], passwd)
+}
+
+// provesRecord is proves for an OpAttach request.
+func (r *replica) provesRecord(q *tree.Request) bool {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	_, right := r.proves(q.Session, d.Buffer())
+	return right && d.Err() == nil
+}
+
+// samePasswd compares in a time that doesn't depend on where the two differ.
+func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
+
+// replaceConnection closes the connection that has a session, since its client has
+// proved over c that it has given the old connection up. mu is held alone.
+func (r *replica) replaceConnection(session int64, c *client) {
+	if old := r.sessions[session]; old != nil && old != c {
+		old.closeAfter("its client reconnected")
+	}
 }
 
 func (r *replica) submitAttach(c *client, op jute.Op, passwd []byte) {
@@ -125,7 +223,7 @@ func (r *replica) attached(res *tree.Result) {
 	case res.Op == jute.OpCreateSession:
 		why = "its new session id was taken; the client tries again"
 	default:
-		why = "its session is over or the password is wrong"
+		why = sessionOver
 	}
 	if res.Op == jute.OpCreateSession {
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
@@ -140,6 +238,7 @@ func (r *replica) attached(res *tree.Result) {
 // answerConnect queues the answer to c's connect request; why, if not empty, is
 // why the connection closes behind it. mu is held alone.
 func (r *replica) answerConnect(c *client, reply *jute.ConnectResponse, why string) {
+	r.settled(c)
 	c.mu.Lock()
 	c.attach = nil
 	var start int
@@ -183,6 +282,7 @@ func (r *replica) ended(res *tree.Result, now int64) {
 func (r *replica) disconnected(c *client) {
 	r.mu.Lock()
 	delete(r.clients, c.id)
+	r.settled(c)
 	if r.sessions[c.session] == c {
 		delete(r.sessions, c.session)
 		if r.locals.sessions[c.session] != nil {
@@ -193,9 +293,26 @@ func (r *replica) disconnected(c *client) {
 			r.heardLast = append(r.heardLast, c.session)
 		}
 	}
-	r.watchMu.Lock()
-	r.watches.RemoveWatcher(c.id)
-	r.watchMu.Unlock()
 	r.mu.Unlock()
-	r.outstanding.Add(-int64(c.disconnected()))
+	r.syncs.forget(c)
+	count, bytes := c.disconnected()
+	r.unanswered.add(-int64(count), -int64(bytes))
+	r.unanswered.wake()
+	r.forgetWatches(c)
+}
+
+// watchesForgotten is how many watches are taken away before others get their
+// turn: a connection may have left a million.
+const watchesForgotten = 1024
+
+// forgetWatches takes away the watches of a client that is disconnected. Events
+// that come meanwhile find no client to tell.
+func (r *replica) forgetWatches(c *client) {
+	for more := true; more; {
+		r.watchMu.Lock()
+		if more = r.watches.RemoveSome(c.id, watchesForgotten); !more {
+			r.watches.RemoveWatcher(c.id)
+		}
+		r.watchMu.Unlock()
+	}
 }

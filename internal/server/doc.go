@@ -19,7 +19,8 @@
 // connection's goroutine, sharing the replica with other reads, and its reply
 // is queued before the replica is let go. Otherwise it is queued, and runs
 // right after the write before it is applied and before anything else of that
-// connection is.
+// connection is. A long read holds back the connection's writes behind it, and is
+// done in steps (longread.go).
 //
 // # Order
 //

@@ -42,7 +42,7 @@ func snapshotted(t *testing.T) (dir, file string, written int) {
 
 // earlyAnd makes an early tree of a folder, and opens the folder beside it.
 func earlyAnd(t *testing.T, dir string) (*earlyTree, storage.Meta) {
-	cluster, err := storage.ReadIdentity(storage.OS{}, dir)
+	cluster, err := storage.ReadIdentity(storage.OS{}, dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

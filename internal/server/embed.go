@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -63,15 +64,17 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 		meters: m, progress: progress{began: o.Now(), replaying: true},
 		limits: limits{
 			timeoutMin: int32(opt.SessionTimeoutMin.Milliseconds()), timeoutMax: int32(opt.SessionTimeoutMax.Milliseconds()),
-			frameMax: opt.MaxFrame, outstandingMax: int64(opt.MaxOutstanding),
+			frameMax: opt.MaxFrame,
 		},
-		auth: o.Auth, sasl: saslRuleOf(&opt), log: opt.Log, settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) == 0,
+		auth: o.Auth, sasl: saslRuleOf(&opt), log: opt.Log, clientLog: lograte.Limit(opt.Log), settings: opt.Settings, treeOptions: treeOptions, alone: len(opt.Members) == 0,
 		membership: opt.Membership, vet: o.Vet, readOnlyMode: opt.ReadOnlyMode && len(opt.Members) > 1,
-		snapshots: snapshotRule{count: int64(opt.SnapCount), bytes: opt.SnapBytes},
-		now:       o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
+		now: o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
 		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&opt, o.Now()/1e6),
 		tree: t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
 	}
+	r.snapshots.count, r.snapshots.bytes = int64(opt.SnapCount), opt.SnapBytes
+	r.noteLevel()
+	r.unanswered.countMax, r.unanswered.bytesMax = int64(opt.MaxOutstanding), unansweredTotalMax
 	r.digests.note(t.LastIndex(), t.Digest()) // what was wrong before the start is found by the first entry after it
 	return r, meta.Index, nil
 }
@@ -84,6 +87,9 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 	return newClient(id, remote, address, wake)
 }
 
+// Acked makes acked the word on whether the client has all that TakeOutput returned.
+func (c *client) Acked(acked func() bool) { c.acked = acked }
+
 // Connect takes c's connect request; newID draws ids for sessions. An error is
 // the reason to close the connection at once.
 func (r *replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int64) error {
@@ -92,7 +98,7 @@ func (r *replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 
 // Receive takes what arrived on a connection that is Established, and returns
 // how many bytes it used up. It blocks while the connection has more unanswered
-// than one may have.
+// than one may have. After ErrUntold the rest is to be brought again.
 func (r *replica) Receive(c *Client, in []byte) (used int, err error) {
 	return r.receive(c, in, r.now())
 }
@@ -112,9 +118,13 @@ func (r *replica) CheckQuorum(now, patience int64) { r.checkQuorum(now, patience
 // patience; unanswered (ms) is for how long it has not.
 func (r *replica) CheckReach(unanswered, patience int64) { r.checkReach(unanswered, patience) }
 
-// Room tells whether the disk has room for clients' writes; without they are
-// answered jute.ErrThrottledOp, which says that they were not executed.
-func (r *replica) Room(ok bool) { r.noRoom.Store(!ok) }
+// Space tells how much room the disk has. Where there is none clients' writes are
+// answered jute.ErrThrottledOp, which says that they were not executed; the less
+// there is, the sooner a snapshot is due.
+func (r *replica) Space(s storage.SpaceState) {
+	r.noRoom.Store(s.Level == storage.SpaceRefuse)
+	r.snapshots.room.Store(max(s.LogRoom, 1))
+}
 
 // Reap proposes the removal of every container and TTL znode that can go.
 // neverUsed (ms) is the age at which a container that never had a child goes, 0

@@ -39,7 +39,10 @@ func (r *replica) Forwarded(records []byte) error {
 	defer r.mu.Unlock()
 	var q tree.Request
 	for batch.Next(&q) {
-		if q.Op == tree.OpAttach {
+		if err := r.forwardable(&q); err != nil {
+			return fmt.Errorf("take forwarded requests: %w", err)
+		}
+		if q.Op == tree.OpAttach && r.provesRecord(&q) {
 			r.expiry.touch(q.Session, now) // no end of the session may follow it in the log
 		}
 	}
@@ -133,6 +136,7 @@ func (r *replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tree = t
+	r.noteLevel()
 	r.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
 	for _, c := range r.clientsByID() {
@@ -169,19 +173,41 @@ func (d *digests) differs(index, digest uint64) bool {
 	return index != 0 && at.index == index && at.digest != digest
 }
 
+// Doubtful implements quorum.StateMachine.
+func (r *replica) Doubtful() bool {
+	was := r.doubtful
+	r.doubtful = false
+	return was
+}
+
+// divergedAloneError says that a server alone came to another state than its log tells
+// of. There is no other server to take the right one from.
+type divergedAloneError struct{ index, digest uint64 }
+
+func (e *divergedAloneError) Error() string {
+	return fmt.Sprintf("the state after entry %d is not the one that this server had when it wrote the log (digest %016x then): its newest snapshot, its memory or this version is at fault. Remove nothing. Keep a copy of the data directory, start the server on another machine or with the version that it ran before, and restore a backup if that doesn't help", e.index, e.digest)
+}
+
 // applyEntry evaluates one committed entry.
 func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	if len(e.Data) == 0 {
-		return r.tree.NewTerm(e.Term, e.Index)
+		err := r.tree.NewTerm(e.Term, e.Index)
+		r.digests.note(e.Index, r.tree.Digest())
+		return err
 	}
 	if len(e.Data) < digestSize {
 		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
 	}
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
 	if r.digests.differs(index, digest) {
-		return fmt.Errorf("this server's state after entry %d is not its leader's (digest %016x there): the replicas have diverged, which is a bug", index, digest)
+		if r.alone {
+			return &divergedAloneError{index, digest}
+		}
+		r.doubtful = true // who is right is for the quorum to find out
 	}
+	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
+	r.noteTime(before)
 	r.digests.note(e.Index, r.tree.Digest())
 	return err
 }
@@ -192,7 +218,7 @@ func (r *replica) Batch() []byte {
 	b := r.outbox.take()
 	r.batch = b
 	if b != nil {
-		appendHead(b[:0], r.wall(), r.tree.LastIndex(), r.tree.Digest())
+		appendHead(b[:0], r.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// threeServers starts an ensemble and returns its servers and their options.
+// threeServers starts an ensemble and returns its servers and their options. The
+// second one has two directories.
 func threeServers(t *testing.T, common Options) (servers []*Server, opts []Options) {
 	t.Helper()
 	var members []Member
@@ -21,6 +22,9 @@ func threeServers(t *testing.T, common Options) (servers []*Server, opts []Optio
 	for i, m := range members {
 		opts[i] = common
 		opts[i].ID, opts[i].DataDir, opts[i].Listen, opts[i].Members, opts[i].PeerListen = m.ID, t.TempDir(), []string{freeport.Address(t)}, members, m.Addrs[0]
+		if i == 1 {
+			opts[i].LogDir = t.TempDir()
+		}
 	}
 	return openAll(t, opts), opts
 }

@@ -106,7 +106,7 @@ func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	s.answerWord(&a, &replayed{Conn: conn, head: rest}, name, s.Status().Serving)
 	if text := a.text(); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
-			s.log.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)
+			s.replica.clientLog.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)
 			return
 		}
 		stats.sent.Add(1)

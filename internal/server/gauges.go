@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -44,7 +45,7 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("packets_received", func() int64 { return s.replica.stats.received.Load() })
 	whole("packets_sent", func() int64 { return s.replica.stats.sent.Load() })
 	whole("num_alive_connections", func() int64 { return int64(s.connCount()) })
-	whole("outstanding_requests", func() int64 { return s.replica.outstanding.Load() })
+	whole("outstanding_requests", func() int64 { return s.replica.unanswered.count() })
 	whole("uptime", func() int64 { return s.now() / 1e6 })
 	// Apache keeps the root twice, under "" and "/".
 	state("znode_count", func(t *tree.Tree) int { return t.NodeCount() + 1 })
@@ -63,6 +64,8 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("auth_failed_count", func() int64 { return s.replica.stats.authFailed.Load() })
 	whole("non_mtls_remote_conn_count", s.secure.plainRemote.Load)
 	whole("non_mtls_local_conn_count", s.secure.plainLocal.Load)
+	whole("clock_correction_ms", func() int64 { return s.replica.correction.Load() })
+	whole("feature_level", func() int64 { return int64(s.replica.level.Load()) })
 	whole("quorum_size", func() int64 { return int64(len(s.peer.Status().Voters)) })
 	followers := func(name string, counts func(p quorum.Progress) bool) {
 		whole(name, func() int64 { return s.countFollowers(counts) })
@@ -76,6 +79,11 @@ func (s *Server) gauges() *metrics.Registry {
 	whole("last_proposal_size", func() int64 { return s.meters.proposed.last.Load() })
 	whole("max_proposal_size", func() int64 { return s.meters.proposed.largest.Load() })
 	whole("min_proposal_size", func() int64 { return s.meters.proposed.least.Load() })
+	for _, g := range memory.Figures() {
+		whole(g.Name, s.memoryGauge(g.Read))
+	}
+	whole("memory_limit", func() int64 { return s.opt.MemoryLimit })
+	whole("memory_refused", func() int64 { return s.replica.memory.refused.Load() })
 	for _, g := range quotaGauges() {
 		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })
 	}
@@ -189,13 +197,18 @@ func (g *quotaGauge) read(data string) (int64, bool) {
 func asSuper() []jute.ID { return []jute.ID{{Scheme: "super"}} }
 
 func (s *Server) childNames(path string) []string {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	reply, code := s.replica.tree.AppendGetChildren(nil, path, asSuper())
-	if code != jute.OK {
-		return nil
+	scan := tree.Scan{Op: jute.OpGetChildren, Path: path, IDs: asSuper()}
+	for {
+		s.replica.mu.RLock()
+		done, code := s.replica.tree.Step(&scan)
+		s.replica.mu.RUnlock()
+		switch {
+		case code != jute.OK:
+			return nil
+		case done:
+			return jute.NewDecoder(scan.Body).Strings()
+		}
 	}
-	return jute.NewDecoder(reply).Strings()
 }
 
 func (s *Server) znodeData(path string) string {

@@ -1,13 +1,15 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -28,6 +30,31 @@ func idsFrom(server uint64, ms int64) *idSource {
 	s := &idSource{}
 	s.next.Store(int64(uint64(ms)<<24>>8 | server<<56))
 	return s
+}
+
+// idByteReserved is the first byte of no session's id: in the owner of a znode, as
+// clients see it, it marks a time to live.
+const idByteReserved = 0xff
+
+// checkIDs refuses servers whose sessions could be taken for something else. Ids
+// of sessions and connections begin with the last byte of their server's id, so
+// these bytes must differ, and not be the reserved one. Consensus has no server 0.
+func checkIDs(members []Member) error {
+	seen := map[byte]uint64{}
+	for _, m := range members {
+		low := byte(m.ID)
+		other, taken := seen[low]
+		switch {
+		case m.ID == 0:
+			return errors.New("server id 0 can't be used: ids begin with 1; change the server lines and that server's myid")
+		case low == idByteReserved:
+			return fmt.Errorf("server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254", m.ID)
+		case taken:
+			return fmt.Errorf("servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254", other, m.ID)
+		}
+		seen[low] = m.ID
+	}
+	return nil
 }
 
 // take returns an id: never 0 nor the one value that marks containers.
@@ -61,19 +88,8 @@ func addressID(addr string) jute.ID {
 func javaAddress(host string) string {
 	host, _, _ = strings.Cut(host, "%")
 	ip, err := netip.ParseAddr(host)
-	switch {
-	case err != nil || ip.Is4():
+	if err != nil {
 		return host
-	case ip.Is4In6():
-		return ip.Unmap().String()
 	}
-	groups := ip.As16()
-	var b []byte
-	for i := 0; i < 16; i += 2 {
-		if i > 0 {
-			b = append(b, ':')
-		}
-		b = strconv.AppendUint(b, uint64(groups[i])<<8|uint64(groups[i+1]), 16)
-	}
-	return string(b)
+	return auth.AddressID(ip.AsSlice(), "").ID
 }

@@ -31,13 +31,16 @@ func (r *replica) Lead(l quorum.Leadership) {
 		})
 		r.expiry.refresh(now)
 		r.proposeSettings()
-		r.proposeMembers()
+		r.proposeMembers(l.InForce)
 	}
 	if l.Leader == 0 && r.leader.Leader != 0 {
 		r.leaderlessSince = now
 	}
 	r.led(l, now)
 	r.leader = l
+	if !l.IsLeader {
+		r.correction.Store(0)
+	}
 	r.catchUp()
 	r.heardLast = nil // a new leader gives every session its full timeout
 	if r.cutOff && l.Leader != 0 {
@@ -98,14 +101,19 @@ func (r *replica) rejoin() {
 	r.endReadOnly()
 }
 
-// proposeSettings puts this server's settings in the log if the tree has others.
+// proposeSettings puts this server's settings in the log if the tree has others, and
+// a secret for the tree's hashes if it has none and the feature level knows of one.
 func (r *replica) proposeSettings() {
 	have, want := r.tree.Settings(), r.settings
-	if bytes.Equal(have.Append(nil), want.Append(nil)) {
-		return
+	want.FeatureLevel = max(have.FeatureLevel, r.supported)
+	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
+		r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		r.kick()
 	}
-	r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
-	r.kick()
+	if !r.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
+		r.outbox.add(&tree.Request{Op: tree.OpSecret, Body: r.secret()})
+		r.kick()
+	}
 }
 
 // expire ends the local sessions that are due at now (ms), and on a leader proposes
@@ -126,7 +134,7 @@ func (r *replica) expire(now, last int64) {
 	}
 	dead := r.expiry.due(now, r.heardAt)
 	for _, id := range dead {
-		r.log.Info("session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
+		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
 		r.outbox.add(&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))})
 	}
 	if len(dead) > 0 {
@@ -146,7 +154,7 @@ func (r *replica) reapable(cursor uint32, neverUsedMs int64) (paths []string, ne
 	if !r.leader.IsLeader {
 		return nil, 0
 	}
-	return r.tree.Reapable(cursor, reapScan, r.wall(), neverUsedMs)
+	return r.tree.Reapable(cursor, reapScan, r.stamp(), neverUsedMs)
 }
 
 // reap proposes the removal of a path that reapable returned.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"crypto/subtle"
 	"slices"
 	"time"
 
@@ -92,8 +91,10 @@ func (r *replica) connectLocal(c *client, req *jute.ConnectRequest, newID func()
 		r.meters.did(jute.OpCreateSession, 1)
 	case !r.locals.here(id):
 		return false
-	case l.left || subtle.ConstantTimeCompare(l.passwd, c.hello.Passwd) != 1:
-		why = "its session is over or the password is wrong"
+	case l.left || !samePasswd(l.passwd, c.hello.Passwd):
+		why = sessionOver
+	default:
+		r.replaceConnection(id, c)
 	}
 	if req.SessionID != 0 {
 		c.stats.sent.Add(1)
@@ -225,7 +226,7 @@ func (r *replica) expireLocal(now, stalled int64) {
 		if own.sessions[id].enter != nil {
 			continue // the leader's to end, once it has entered
 		}
-		r.log.Info("local session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
+		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", sessionText(id))
 		r.meters.sessionsExpired.Inc()
 		r.forgetLocal(id)
 		if c := r.sessions[id]; c != nil {

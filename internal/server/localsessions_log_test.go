@@ -16,7 +16,7 @@ import (
 // A localStage is one replica of an ensemble whose log the test writes: what the
 // replica forwards is applied in whatever order, as often as the test says.
 type localStage struct {
-	t     *testing.T
+	t     testing.TB
 	r     *Replica
 	now   int64 // ms
 	index uint64
@@ -26,7 +26,16 @@ type localStage struct {
 
 func newLocalStage(t *testing.T) *localStage {
 	t.Helper()
-	dir, err := storage.Open(storage.Options{FS: storage.NewMemFS(), Dir: "data", ClusterID: 1})
+	return newStage(t, Options{LocalSessions: true, LocalSessionsUpgrading: true})
+}
+
+// newStage is newLocalStage for a server of other options.
+func newStage(t testing.TB, opt Options) *localStage {
+	t.Helper()
+	dir, err := storage.Open(storage.Options{
+		FS: storage.NewMemFS(), Dir: "data", ClusterID: 1, SegmentSize: 64 << 10,
+		Space: storage.SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: 1, ReserveBytes: 16 << 10},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +45,9 @@ func newLocalStage(t *testing.T) *localStage {
 		t.Fatal(err)
 	}
 	s := &localStage{t: t, ids: NewIDs(1, 1_000_000)}
+	opt.ID, opt.Members = 1, []Member{{ID: 1}, {ID: 2}, {ID: 3}}
 	s.r, _, err = NewReplica(ReplicaOptions{
-		Options: Options{ID: 1, Members: []Member{{ID: 1}, {ID: 2}, {ID: 3}}, LocalSessions: true, LocalSessionsUpgrading: true}.withDefaults(),
+		Options: opt.withDefaults(),
 		Dir:     dir, Cluster: 1, Auth: registry, Now: func() int64 { return s.now * 1e6 }, Wall: func() int64 { return s.now },
 		Secret: func() []byte { return bytes.Repeat([]byte{7}, jute.PasswdSize) }, Kick: func() {},
 	})

@@ -23,6 +23,23 @@ func logged(s *Server) int64 {
 	return s.replica.snapshots.since
 }
 
+// settled waits until an ensemble has put in the log what it does after its start: the
+// highest feature level and the secret of its hashes. logged counts them otherwise.
+func settled(t *testing.T, servers []*Server) {
+	t.Helper()
+	eventually(t, "all servers are at the highest feature level", func() bool {
+		for _, s := range servers {
+			s.replica.mu.RLock()
+			done := s.replica.tree.Keyed() && s.replica.tree.Settings().FeatureLevel == tree.FeatureLevelMax
+			s.replica.mu.RUnlock()
+			if !done {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // tableSession returns a session from a server's table.
 func tableSession(s *Server, id int64) (tree.Session, bool) {
 	s.replica.mu.RLock()
@@ -56,6 +73,7 @@ func TestLocalSessionReads(t *testing.T) {
 	servers, opts := threeServers(t, localOptions(false))
 	lead := leader(t, servers)
 	caughtUp(t, opts)
+	settled(t, servers)
 	before := logged(servers[lead])
 	for at := range servers {
 		addr := opts[at].Listen[0]
@@ -194,6 +212,7 @@ func TestLocalSessionExpires(t *testing.T) {
 	at := (leader(t, servers) + 1) % 3
 	addr := opts[at].Listen[0]
 	caughtUp(t, opts)
+	settled(t, servers)
 	before, expired := logged(servers[at]), servers[at].meters.sessionsExpired.Value()
 	reader := connect(t, addr, 0, nil)
 	if !reader.ends() {

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,18 +93,26 @@ func (s *Server) compareMembership(text string, start bool) {
 	}
 }
 
+// SecretOf returns the secret that a configured text stands for.
+func SecretOf(text string) PeerSecret { return quorum.SecretOf(text) }
+
+// AllowJoin lets server id, which lost its data, ask the running server of a data
+// directory for the ensemble's secret. It returns until when.
+func AllowJoin(dataDir string, id uint64) (time.Time, error) { return quorum.AllowJoin(dataDir, id) }
+
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // beginning finds out which cluster this server's data directory belongs to,
 // or is to belong to.
 func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error) {
-	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir)
+	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
 	switch {
 	case err == nil:
-		after, err := readJoining(opt.DataDir)
-		return quorum.Beginning{Cluster: cluster, JoinedAfter: after}, err
+		b, err := quorum.ReadNote(opt.LogDir, opt.DataDir)
+		b.Cluster = cluster
+		return b, err
 	case !errors.Is(err, fs.ErrNotExist):
-		return quorum.Beginning{}, fmt.Errorf("read which cluster the data directory %s belongs to: %w", opt.DataDir, err)
+		return quorum.Beginning{}, fmt.Errorf("read which cluster the directories %s belong to: %w", dirsOf(opt), err)
 	case len(opt.Members) <= 1:
 		return quorum.Beginning{Cluster: newClusterID(opt.Members)}, nil
 	}
@@ -124,7 +129,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 		case <-ctx.Done():
 		}
 	}()
-	b, err := quorum.Discover(ctx, opt.ID, opt.Members, l, opt.PeerTLS, opt.Log)
+	b, err := quorum.Discover(ctx, opt.ID, uint32(opt.Settings.FeatureLevel), opt.Members, l, opt.PeerTLS, opt.Log)
 	if err != nil {
 		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
 	}
@@ -133,61 +138,50 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 		return b, nil
 	}
 	opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
-	return b, writeJoining(opt.DataDir, b.JoinedAfter)
+	return b, b.WriteNote(opt.LogDir)
 }
 
-// joiningName is a file that is there while this server must not take part in
-// elections; it holds the log index beyond which it becomes a member.
-const joiningName = "joining"
-
-func readJoining(dir string) (uint64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, joiningName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+// dirsOf names the data directory, and the log directory if there is one.
+func dirsOf(opt Options) string {
+	if opt.LogDir == opt.DataDir {
+		return opt.DataDir
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read whether this server is joining: %w", err)
-	}
-	after, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read %s: it holds %q, not a log index; empty the data directory and start again", filepath.Join(dir, joiningName), b)
-	}
-	return max(after, 1), nil
+	return opt.DataDir + " and " + opt.LogDir
 }
 
-func writeJoining(dir string, after uint64) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
-	}
-	path := filepath.Join(dir, joiningName)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err == nil {
-		_, err = fmt.Fprintln(f, max(after, 1))
-		err = errors.Join(err, f.Sync(), f.Close(), storage.OS{}.SyncDir(dir))
-	}
-	if err != nil {
-		return fmt.Errorf("note in %s that this server is joining: %w", path, err)
-	}
-	return nil
-}
-
-// joined removes the note. If that fails the server merely stays cautious.
+// joined removes the note that this server is joining. If that fails it merely stays
+// cautious.
 func (s *Server) joined() {
-	if err := os.Remove(filepath.Join(s.opt.DataDir, joiningName)); err != nil {
+	if err := quorum.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
 		s.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err)
 	}
 }
 
-// Membership returns the servers of /zookeeper/config, or nil if the version is
-// the known one.
-func (r *replica) Membership(known int64) ([]quorum.Member, int64) {
+// Membership returns the servers of /zookeeper/config and the change of them under
+// way, or nil if the version is the known one.
+func (r *replica) Membership(known int64) (*quorum.Membership, int64) {
 	r.mu.RLock()
-	text, version := r.tree.Members()
+	text, config := r.tree.Members()
+	change, changing := r.tree.Change()
 	r.mu.RUnlock()
-	if version == known || text == "" || r.membership.Parse == nil {
+	// Of all states the tree goes through no two have the same version: the ids and
+	// the versions of the config are zxids, each larger than the one before.
+	version := 2 * max(config, change.ID)
+	if change.Named {
+		version++
+	}
+	if version == known || r.membership.Parse == nil || text == "" && !changing {
 		return nil, known
 	}
-	members, err := r.membership.Parse(text)
+	m := &quorum.Membership{}
+	var err error
+	if text != "" {
+		m.Members, err = r.membership.Parse(text)
+	}
+	if changing && err == nil {
+		m.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
+		m.Change.Members, err = r.membership.Parse(change.Text)
+	}
 	if err != nil {
 		r.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
 		return nil, version
@@ -195,20 +189,71 @@ func (r *replica) Membership(known int64) ([]quorum.Member, int64) {
 	if r.membership.changed != nil {
 		r.membership.changed()
 	}
-	return members, version
+	return m, version
+}
+
+// patienceShare is the part of its session's timeout for which a reconfig may wait for
+// new servers to catch up. A client gives up after two thirds of the timeout in
+// which it hears nothing, and may have heard nothing for one third when it asks.
+const patienceShare = 4
+
+// changePatience is for how many ticks of the quorum the reconfig of a session with that timeout (ms) may wait.
+func changePatience(timeout int32) uint64 {
+	if timeout == 0 {
+		return 0
+	}
+	return max(uint64(timeout)/patienceShare/uint64(raftTick.Milliseconds()), 1)
+}
+
+// changeSteps are the tree's names of the quorum's.
+var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
+	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
+}
+
+// StepChange proposes a step of the change of membership under way.
+func (r *replica) StepChange(id int64, step quorum.ChangeStep) {
+	r.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	r.kick()
 }
 
 // proposeMembers puts the membership that this server was started with in the
-// log if there is none.
-func (r *replica) proposeMembers() {
-	if text, _ := r.tree.Members(); text == "" && r.membership.Text != "" {
-		r.outbox.add(&tree.Request{Op: tree.OpMembers, Body: []byte(r.membership.Text)})
+// log if there is none. inForce says that raft's voters are those that it names.
+func (r *replica) proposeMembers(inForce bool) {
+	text, _ := r.tree.Members()
+	if _, changing := r.tree.Change(); text == "" && !changing && r.membership.Text != "" {
+		q := tree.Request{Op: tree.OpMembers, Body: []byte(r.membership.Text)}
+		if inForce {
+			q.Seq = tree.MembersInForce
+		}
+		r.outbox.add(&q)
 		r.kick()
 	}
 }
 
-// reachTimeout bounds the search for a reconfig's new servers.
-const reachTimeout = 2 * time.Second
+// Limits of the search for a reconfig's new servers.
+const (
+	reachTimeout = 2 * time.Second
+	// reachAddressesMax bounds the addresses that are dialled at a time: far more
+	// than an ensemble of any use has voters.
+	reachAddressesMax = 64
+)
+
+// stagingPatience is how long a reconfig waits for the feature level at which changes
+// are staged. A new ensemble is at level 1 until its servers have met, and answers a
+// reconfig too early; one with servers of an older version stays there.
+const stagingPatience = time.Second
+
+func (s *Server) awaitStaging() {
+	wants := tree.LevelOf(tree.OpChange)
+	for end := time.Now().Add(stagingPatience); !s.replica.inForce(tree.OpChange) && s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
+		if !s.pause(stagingPause) {
+			return
+		}
+	}
+}
+
+// stagingPause is the time between two looks at the feature level.
+const stagingPause = 10 * time.Millisecond
 
 // vetReconfig returns the code to go with a reconfig request: whether a majority
 // of the voters it asks for answer. The rest is judged when it is applied.
@@ -220,6 +265,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 	if d.Err() != nil || m.Change == nil || s.peer == nil {
 		return jute.OK
 	}
+	s.awaitStaging()
 	s.replica.mu.RLock()
 	current, _ := s.replica.tree.Members()
 	s.replica.mu.RUnlock()
@@ -231,11 +277,21 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 	if err != nil {
 		return jute.OK
 	}
+	if err := checkIDs(members); err != nil {
+		s.log.Warn("a reconfig was refused", "err", err)
+		return jute.ErrBadArguments
+	}
 	var voters []Member
+	addresses := 0
 	for _, member := range members {
 		if !member.Observer {
 			voters = append(voters, member)
+			addresses += len(member.Addrs)
 		}
+	}
+	if addresses > reachAddressesMax {
+		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses, "most", reachAddressesMax)
+		return jute.ErrBadArguments
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()

@@ -45,12 +45,13 @@ type colony struct {
 	t       *testing.T
 	addrs   map[uint64]string
 	dirs    map[uint64]string
+	logDirs map[uint64]string // of the servers with an even id, whose log has a directory of its own
 	clients map[uint64]string
 	servers map[uint64]*Server
 }
 
 func newColony(t *testing.T) *colony {
-	c := &colony{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
+	c := &colony{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Close()
@@ -74,6 +75,9 @@ func (c *colony) lines(ids ...uint64) string {
 	for _, id := range ids {
 		if c.addrs[id] == "" {
 			c.addrs[id], c.clients[id], c.dirs[id] = freeport.Address(c.t), freeport.Address(c.t), c.t.TempDir()
+			if id%2 == 0 {
+				c.logDirs[id] = c.t.TempDir()
+			}
 		}
 		role := ""
 		if id > 100 {
@@ -84,13 +88,17 @@ func (c *colony) lines(ids ...uint64) string {
 	return strings.Join(lines, "\n")
 }
 
+// secretForTests is the secret of ensembles whose servers join before they are added,
+// or after they have lost their disk.
+var secretForTests = []PeerSecret{SecretOf("the secret of an ensemble in tests")}
+
 // start runs server id, whose configuration names ids.
 func (c *colony) start(id uint64, ids ...uint64) {
 	c.t.Helper()
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
 	s, err := Open(Options{
-		ID: id, DataDir: c.dirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m,
+		ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m, PeerSecrets: secretForTests,
 		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true},
 	})
 	if err != nil {
@@ -104,12 +112,17 @@ func (c *colony) stop(id uint64) {
 	delete(c.servers, id)
 }
 
-// reconfig asks for the membership ids and waits until raft has it.
+// reconfig asks for the membership ids, again if new servers took too long, and waits
+// until raft's status shows it.
 func (c *colony) reconfig(client *rawClient, ids ...uint64) {
 	c.t.Helper()
 	lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
 	req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
-	if h, _ := client.call(jute.OpReconfig, req.Append); h.Err != jute.OK {
+	h, _ := client.call(jute.OpReconfig, req.Append)
+	for end := time.Now().Add(time.Minute); h.Err == jute.ErrNewConfigNoQuorum && time.Now().Before(end); {
+		h, _ = client.call(jute.OpReconfig, req.Append)
+	}
+	if h.Err != jute.OK {
 		c.t.Fatalf("reconfig to %v: %v", ids, h.Err)
 	}
 	var last quorum.Status
@@ -191,5 +204,63 @@ func TestGrowShrinkReplace(t *testing.T) {
 	count.Decode(jute.NewDecoder(body))
 	if want := int32(written + 3); count.Value != want {
 		t.Errorf("%d znodes on the server that lost its disk, want %d", count.Value, want)
+	}
+}
+
+// TestReconfigKeepsOrder sends a reconfig and, without waiting, writes and reads behind
+// it, while others write: the replies come in order, their zxids don't go back, and
+// what stands behind the reconfig sees the membership that it asked for.
+func TestReconfigKeepsOrder(t *testing.T) {
+	t.Parallel()
+	c := newColony(t)
+	c.start(1, 1)
+	client, other := connect(t, c.clients[1], 0, nil), connect(t, c.clients[1], 0, nil)
+	c.start(2, 1, 2)
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				other.call(jute.OpCreate, creating("/other-", nil, jute.ModePersistentSequential))
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	for _, ids := range [][]uint64{{1, 2}, {1}, {1, 2}} {
+		lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
+		req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
+		for end := time.Now().Add(time.Minute); ; {
+			get := func(b []byte) []byte { return jute.AppendBool(jute.AppendString(b, "/zookeeper/config"), false) }
+			b := client.request(nil, jute.OpReconfig, req.Append)
+			b = client.request(b, jute.OpCreate, creating("/mine-", nil, jute.ModePersistentSequential))
+			b = client.request(b, jute.OpGetData, get)
+			b = client.request(b, jute.OpCreate, creating("/mine-", nil, jute.ModePersistentSequential))
+			if _, err := client.conn.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			done, _ := client.reply()
+			zxid, xid := done.Zxid, done.Xid
+			var config string
+			for i := range int32(3) {
+				h, body := client.reply()
+				if h.Err != jute.OK || h.Xid != xid+1+i || h.Zxid < zxid {
+					t.Fatalf("reply %d behind a reconfig answered %v with zxid %#x: %+v", i, done.Err, zxid, h)
+				}
+				if zxid = h.Zxid; i == 1 {
+					config = string(jute.NewDecoder(body).Buffer())
+				}
+			}
+			if done.Err == jute.ErrNewConfigNoQuorum && time.Now().Before(end) {
+				continue
+			}
+			if n := strings.Count(config, c.addrs[2]); done.Err != jute.OK || n != len(ids)-1 {
+				t.Fatalf("reconfig to %v: %v; behind it the membership is %q", ids, done.Err, config)
+			}
+			break
+		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 // meters are the metrics that are counted where things happen. The registry
 // holds them under Apache's names, together with the gauges (gauges.go), which
 // are read when somebody asks, and the names that stay at zero
-// (metrics_zero.go). Times are in ms, sizes in bytes.
+// (internal/metrics/zero.go). Times are in ms, sizes in bytes.
 type meters struct {
 	registry *metrics.Registry
 
 	// connections
-	connectionRequests, connectionRejected, reconnected        *metrics.Counter
-	sessionlessExpired, sessionsExpired, unrecoverable, looked *metrics.Counter
-	handshakesFailed, handshakesExceeded                       *metrics.Counter // of TLS
+	connectionRequests, connectionRejected, reconnected                     *metrics.Counter
+	sessionlessExpired, sessionsExpired, unrecoverable, looked, timeSetBack *metrics.Counter
+	handshakesFailed, handshakesExceeded                                    *metrics.Counter // of TLS
 	// bytes
 	bytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
@@ -80,6 +80,7 @@ func newMeters(r *metrics.Registry) *meters {
 		reconnected:        r.Counter("connection_revalidate_count"),
 		sessionlessExpired: r.Counter("sessionless_connections_expired"),
 		sessionsExpired:    r.Counter("stale_sessions_expired"),
+		timeSetBack:        r.Counter("time_set_back_count"),
 		unrecoverable:      r.Counter("unrecoverable_error_count"),
 		looked:             r.Counter("looking_count"),
 		handshakesFailed:   r.Counter("unsuccessful_handshake"),
@@ -120,7 +121,7 @@ func newMeters(r *metrics.Registry) *meters {
 	m.flush = r.Summary("sync_processor_queue_flush_time_ms", metrics.Advanced)
 	m.readsIn = r.SummarySet("read_per_namespace", metrics.Basic)
 	m.writesIn = r.SummarySet("write_per_namespace", metrics.Basic)
-	registerZeros(r)
+	r.RegisterZeros()
 	m.responses.reset()
 	m.proposed.reset()
 	return m

@@ -11,7 +11,8 @@ import (
 const (
 	// batchBytesAim is the size beyond which a batch gets no further requests:
 	// what queues while one batch is written is small, what queues while a
-	// quorum is missing must not become one huge log entry.
+	// quorum is missing must not become one huge log entry. So a batch is smaller
+	// than the aim and one request.
 	batchBytesAim = 1 << 20
 	// bufferBytesStart is the first size of a batch's buffer; later ones start at
 	// the size of the last batch.
@@ -59,12 +60,21 @@ func (o *outbox) add(req *tree.Request) {
 	o.mu.Unlock()
 }
 
-// addRecords appends requests that are records already, and copies them.
+// addRecords appends requests that are records already, and copies them, to as many
+// entries as they need.
 func (o *outbox) addRecords(records []byte) {
 	o.mu.Lock()
-	o.cur = append(o.room(), records...)
-	o.seal()
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	for len(records) > 0 {
+		o.cur = o.room()
+		head, rest := records, []byte(nil)
+		if len(o.cur)+len(records) > batchBytesAim {
+			head, rest = tree.CutRecords(records, batchBytesAim-len(o.cur))
+		}
+		o.cur = append(o.cur, head...)
+		records = rest
+		o.seal()
+	}
 }
 
 // room returns the entry being filled.

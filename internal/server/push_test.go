@@ -1,12 +1,9 @@
 package server
 
 import (
-	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -113,39 +110,5 @@ func TestManyHearBeforeTheyRead(t *testing.T) {
 			}
 			h.waiting = false
 		}
-	}
-}
-
-// TestTryWriterAfterADeadline: the deadline of an earlier write says nothing about
-// one that doesn't wait.
-func TestTryWriterAfterADeadline(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	there, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer there.Close()
-	here, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer here.Close()
-	try := tryWriter(here)
-	if try == nil {
-		t.Skip("no such write on this system")
-	}
-	here.SetWriteDeadline(time.Now().Add(-time.Second))
-	sent := []byte("now")
-	if n := try(sent); n != len(sent) {
-		t.Fatalf("%d of %d bytes written", n, len(sent))
-	}
-	got := make([]byte, len(sent))
-	if _, err := there.Read(got); err != nil || !slices.Equal(got, sent) {
-		t.Errorf("%q arrived, %v", got, err)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -113,11 +114,11 @@ func (r *replica) readGetEphemerals(c *client, out, body []byte) ([]byte, jute.C
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	return r.tree.AppendEphemerals(out, c.session, prefix), jute.OK
+	return r.tree.AppendEphemerals(out, c.session, prefix)
 }
 
 func (r *replica) readMulti(c *client, out, body []byte) ([]byte, jute.Code) {
-	return r.tree.AppendMultiRead(out, body, c.identities())
+	return r.tree.AppendMultiRead(out, body, c.identities(), multiReadFrames*r.limits.frameMax)
 }
 
 func (r *replica) readWhoAmI(c *client, out, _ []byte) ([]byte, jute.Code) {
@@ -163,56 +164,8 @@ func (r *replica) oneOfWatches(c *client, out, body []byte, do func(watcher int6
 	return out, do(c.id, req.Path, req.Type)
 }
 
-// readSetWatches exists for the table of operations; answer calls setWatches,
-// which must append frames of its own before the reply's.
-func (r *replica) readSetWatches(_ *client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
-
-// setWatches leaves a reconnected client's watches, and appends a notification
-// for each whose event happened while it was away, as far as that shows.
-func (r *replica) setWatches(c *client, out []byte, code jute.Op, body []byte) ([]byte, jute.Code) {
-	var req jute.SetWatches
-	var d jute.Decoder
-	d.Reset(body)
-	req.Decode(&d, code)
-	if d.Err() != nil {
-		return out, jute.ErrMarshallingError
-	}
-	tell := func(typ jute.EventType, path string) {
-		out = appendNotification(out, -1, typ, path)
-		c.stats.sent.Add(1)
-	}
-	for _, p := range req.Data {
-		switch stat, ok := r.tree.Stat(p); {
-		case !ok:
-			tell(jute.EventNodeDeleted, p)
-		case stat.Mzxid > req.RelativeZxid:
-			tell(jute.EventNodeDataChanged, p)
-		default:
-			r.watch(c, p, watch.Data)
-		}
-	}
-	for _, p := range req.Exist {
-		if _, ok := r.tree.Stat(p); ok {
-			tell(jute.EventNodeCreated, p)
-		} else {
-			r.watch(c, p, watch.Data)
-		}
-	}
-	for _, p := range req.Child {
-		switch stat, ok := r.tree.Stat(p); {
-		case !ok:
-			tell(jute.EventNodeDeleted, p)
-		case stat.Pzxid > req.RelativeZxid:
-			tell(jute.EventNodeChildrenChanged, p)
-		default:
-			r.watch(c, p, watch.Child)
-		}
-	}
-	for _, p := range req.Persistent {
-		r.watch(c, p, watch.Persistent)
-	}
-	for _, p := range req.PersistentTree {
-		r.watch(c, p, watch.Recursive)
-	}
-	return out, jute.OK
+// readSetWatches exists for the table of operations: setWatches appends frames of
+// its own before the reply's, so it is done as a long read.
+func (r *replica) readSetWatches(_ *client, out, _ []byte) ([]byte, jute.Code) {
+	return out, tree.LongRead
 }

@@ -26,6 +26,7 @@ type turn struct {
 	count int64
 	last  request // answered last
 	tally tally
+	work  int // done since the replica was held
 
 	writes int64 // whose records are in c.records
 }
@@ -87,8 +88,18 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	if t.c.readOnly {
 		op = readOnlyOp(op)
 	}
-	if op.isWrite() && op != &opCloseSession && t.r.noRoom.Load() {
-		op = &opNoRoom
+	if op.isWrite() && op != &opCloseSession {
+		var err error
+		if op, err = t.mayWrite(op); err != nil {
+			return err
+		}
+	}
+	if t.r.memory.tight.Load() != 0 {
+		t.release()
+		op = t.r.refuseGrowth(op, body)
+	}
+	if op.isWrite() && !t.r.inForce(op.code) {
+		op = &opNotInForce
 	}
 	if !op.isWrite() && op.kind != kindSync && t.hold() {
 		if t.ahead == 0 {
@@ -96,10 +107,19 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 		}
 		t.ahead--
 		start := len(t.c.out)
-		t.c.out = t.r.answer(t.c, t.c.out, op, xid, body)
-		t.tally.add(t.r.meters, t.c, op.code, body, t.c.out[start:])
+		out, ok := t.r.answer(t.c, t.c.out, op, xid, body)
+		if !ok {
+			t.c.out = out[:start]
+			t.release()
+			return t.enqueue(xid, op, body)
+		}
+		t.c.out = out
+		t.tally.add(t.r.meters, t.c, op.code, body, out[start:])
 		t.count++
 		t.last = request{xid: xid, op: op, at: t.now}
+		if t.work += readWork(len(body), len(out)-start); t.work >= readWorkMax {
+			t.release()
+		}
 		return nil
 	}
 	t.release()
@@ -152,7 +172,7 @@ func (t *turn) release() {
 	if !t.held {
 		return
 	}
-	t.held = false
+	t.held, t.work = false, 0
 	zxid := t.r.tree.LastZxid()
 	t.tally.flush(t.r.meters, t.c)
 	t.c.mu.Unlock()
@@ -200,17 +220,17 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		return t.write(&req, body)
 	}
 	t.hand() // they are ahead of it
-	if !c.reserve(r.overloaded, t.hand) {
+	req.size = requestOverhead + len(body)
+	if !c.reserve(&r.unanswered, req.size, t.hand) {
 		return errClosing
 	}
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
-	r.outstanding.Add(1)
 	switch op.kind {
 	case kindSync:
 		req.body = append([]byte(nil), body...)
 		c.mu.Lock()
-		req.seq = int64(r.syncs.ask(c))
+		req.seq = int64(r.syncs.ask(c, false))
 		c.unanswered.push(req)
 		c.syncing.Add(1)
 		c.mu.Unlock()
@@ -219,14 +239,18 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 		req.body = append([]byte(nil), body...)
 		r.mu.RLock()
 		c.mu.Lock()
+		if req.long = r.isLong(c, op, body); req.long {
+			c.longReads.Add(1)
+		}
 		c.unanswered.push(req)
 		// What was ahead of it may have been answered meanwhile.
 		r.drain(c, t.now)
-		if len(c.out) > 0 || c.closing {
+		if len(c.out) > 0 || c.closing || c.postponed {
 			c.queued()
 		}
 		c.mu.Unlock()
 		r.mu.RUnlock()
+		r.unanswered.wake()
 	}
 	return nil
 }
@@ -236,28 +260,32 @@ func (t *turn) write(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.op.code == jute.OpReconfig {
 		t.hand() // what is ahead of it needn't wait
-		body = r.vetted(body)
+		body = r.vetted(body, c.identities())
 	}
 	c.seq++
 	req.seq = c.seq
-	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: c.identities(), Body: body}
-	if !r.alone || c.syncing.Load() > 0 {
+	ids := c.ids.Load()
+	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body}
+	if !r.alone || c.holds() {
 		// It may have to be sent again, or later.
 		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
 	}
-	held, ok := c.expect(req, r.overloaded, t.hand)
+	req.size = requestOverhead + len(body)
+	held, ok := c.expect(req, &r.unanswered, t.hand)
 	if !ok {
 		return errClosing
 	}
-	r.outstanding.Add(1)
 	switch {
 	case held:
 		c.stats.received.Add(1)
 		r.stats.received.Add(1)
 		return nil
+	case len(c.records) > 0 && ids == c.recordIDs && r.level.Load() >= 2:
+		c.records = tree.AppendNextRecord(c.records, &stamped)
 	case req.body != nil:
-		c.records = append(c.records, req.body...)
+		c.records, c.recordIDs = append(c.records, req.body...), ids
 	default:
+		c.recordIDs = ids
 		c.records = tree.AppendRecord(c.records, &stamped)
 	}
 	t.writes++
@@ -265,36 +293,44 @@ func (t *turn) write(req *request, body []byte) error {
 }
 
 // vetted returns a reconfig's body followed by the code that this server found.
-func (r *replica) vetted(body []byte) []byte {
+// What would be refused anyway is not looked into further: only a client that may
+// change the membership makes the server dial what the request names, and learns
+// whether that answers.
+func (r *replica) vetted(body []byte, ids []jute.ID) []byte {
 	code := jute.OK
-	if r.vet != nil {
+	if r.vet != nil && r.mayReconfig(body, ids) {
 		code = r.vet(body)
 	}
 	return jute.AppendInt(append([]byte(nil), body...), int32(code))
 }
 
-// answer appends the whole reply frame of a read; r.mu is held at least shared,
-// and c.mu.
-func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
+func (r *replica) mayReconfig(body []byte, ids []jute.ID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.tree.ReconfigCode(body, ids) == jute.OK
+}
+
+// answer appends the whole reply frame of a read, or returns false for one that
+// must be done in steps. r.mu is held at least shared, and c.mu.
+func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
 	zxid := r.tree.LastZxid()
 	if op.kind == kindRefused {
 		c.closeLocked("it sent an operation that does not exist or is not for clients")
-		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: -1, Err: jute.ErrUnimplemented})
-	}
-	if op.code == jute.OpSetWatches || op.code == jute.OpSetWatches2 {
-		var code jute.Code
-		out, code = r.setWatches(c, out, op.code, body)
-		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code})
+		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: -1, Err: jute.ErrUnimplemented}), true
 	}
 	out, start := jute.BeginFrame(out)
 	head := len(out)
 	out = append(out, noHeader[:]...)
 	out, code := op.read(r, c, out, body)
-	if code != jute.OK {
+	switch code {
+	case jute.OK:
+	case tree.LongRead:
+		return out, false
+	default:
 		out = out[:head+jute.ReplyHeaderSize]
 	}
 	jute.PutReplyHeader(out[head:], jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code})
-	return jute.EndFrame(out, start)
+	return jute.EndFrame(out, start), true
 }
 
 var noHeader [jute.ReplyHeaderSize]byte
@@ -319,7 +355,7 @@ func (r *replica) login(c *client, xid int32, op *op, body []byte) error {
 		c.closeAfter(err.Error())
 		return errClosing
 	case err != nil:
-		r.log.Warn("a client failed to authenticate", "client", c.remote, "session", sessionText(c.session), "err", err)
+		r.clientLog.Warn("a client failed to authenticate", "client", c.remote, "session", sessionText(c.session), "err", err)
 		r.stats.authFailed.Add(1)
 		c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrAuthFailed}, nil)
 		c.closeAfter("it failed to authenticate")

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -36,7 +38,7 @@ func treeKey(cluster uint64) [16]byte {
 
 // treeOptionsOf returns the options of every tree of this server.
 func treeOptionsOf(opt *Options, cluster uint64) tree.Options {
-	return tree.Options{Key: treeKey(cluster), Reconfigure: opt.Membership.Change}
+	return tree.Options{Key: treeKey(cluster), Reconfigure: opt.Membership.Change, LevelMax: opt.Settings.FeatureLevel}
 }
 
 // An earlyTree is made of the newest snapshot while storage still verifies it and
@@ -95,7 +97,8 @@ func loadTree(dir *storage.Dir, opt tree.Options, early *earlyTree) (*tree.Tree,
 		return t, storage.Meta{}, nil
 	}
 	if meta.BodyFormat != bodyFormat {
-		return nil, meta, fmt.Errorf("load the snapshot at index %d: its body has format %d, this version reads %d: upgrade this server", meta.Index, meta.BodyFormat, bodyFormat)
+		what := fmt.Sprintf("its body's format %d (this version reads %d)", meta.BodyFormat, bodyFormat)
+		return nil, meta, fmt.Errorf("load the snapshot at index %d: %w", meta.Index, &tree.NewerError{What: what, This: bodyFormat, Wants: int32(meta.BodyFormat)})
 	}
 	if early != nil {
 		if t := early.take(meta); t != nil {
@@ -183,7 +186,28 @@ func (s *Server) reportRecovery(r storage.Recovery) {
 	for _, err := range r.DamagedSnapshots {
 		s.log.Error("a damaged snapshot was passed over for an older one; check the disk", "err", err)
 	}
+	if r.NewDataDir {
+		s.log.Warn("the data directory was new or empty and the log was not; the log has everything, and this server goes on. "+
+			"If the data directory's file system is not mounted, stop this server and mount it", "dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir)
+	}
 	if r.Undone {
 		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")
+	}
+}
+
+// onOffHeap returns options whose trees get their memory outside of Go's heap, and a
+// function that ties that memory to the tree made with them: it is given back
+// once nothing refers to the tree any more, which whoever reads from it beyond
+// its last mention ensures by runtime.KeepAlive. With nil, for a tree that came to
+// nothing, it is given back at once.
+func onOffHeap(opt tree.Options) (tree.Options, func(*tree.Tree)) {
+	o := &memory.OffHeap{}
+	opt.Alloc, opt.Release = o.Alloc, o.Release
+	return opt, func(t *tree.Tree) {
+		if t == nil {
+			o.Unmap()
+			return
+		}
+		runtime.AddCleanup(t, (*memory.OffHeap).Unmap, o)
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -18,14 +19,15 @@ import (
 // randomness are its callers' (see client and Options), so that a simulator can
 // hold one as well as a Server.
 type replica struct {
-	limits limits
-	auth   *auth.Registry
-	sasl   saslRule
-	log    *slog.Logger
-	now    func() int64 // a monotonic clock, ns
-	wall   func() int64 // the clock that stamps batches, ms since 1970
-	secret func() []byte
-	kick   func() // tells the quorum that the outbox or syncs wait
+	limits    limits
+	auth      *auth.Registry
+	sasl      saslRule
+	log       *slog.Logger
+	clientLog *slog.Logger  // for lines about single clients, of which there is a limit
+	now       func() int64  // a monotonic clock, ns
+	wall      func() int64  // the clock that stamps batches, ms since 1970
+	secret    func() []byte // 16 random bytes
+	kick      func()        // tells the quorum that the outbox or syncs wait
 	// observe, if not nil, sees each evaluated request before its client does.
 	observe func(*tree.Result)
 
@@ -37,22 +39,28 @@ type replica struct {
 	// readOnlyMode says that clients are served read-only while this server is cut off.
 	readOnlyMode bool
 
-	outbox      outbox
-	syncs       syncs
-	outstanding atomic.Int64 // requests without an answer, over all clients
-	noRoom      atomic.Bool  // the disk is nearly full: clients' writes are refused
-	stats       serverStats
-	meters      *meters
+	outbox     outbox
+	syncs      syncs
+	unanswered unanswered
+	correction atomic.Int64  // of the leader's clock, ms
+	level      atomic.Uint32 // feature level in force
+	noRoom     atomic.Bool   // the disk is nearly full: clients' writes are refused
+	memory     memoryAccount
+	stats      serverStats
+	meters     *meters
 
 	mu       sync.RWMutex
 	tree     *tree.Tree
 	clients  map[int64]*client // by cnx, from the connect request on
 	sessions map[int64]*client // by session, those attached here
-	touched  []*client         // got output during this Apply
-	scratch  []int64           // watchers of one event
-	event    []byte            // encoded notification
-	expiry   expiry
-	locals   locals
+	// connecting is how many of clients wait for the answer to their connect request.
+	connecting     int
+	noRoomSessions int       // that began since the disk was found nearly full
+	touched        []*client // got output during this Apply
+	scratch        []int64   // watchers of one event
+	event          []byte    // encoded notification
+	expiry         expiry
+	locals         locals
 	// heardLast are sessions whose connection ended before the leader was told that
 	// they were heard. There are none without a leader.
 	heardLast []int64
@@ -63,6 +71,8 @@ type replica struct {
 	leaderlessSince int64 // now (ms)
 
 	// Owned by the quorum's loop.
+	doubtful  bool  // a leader told of another state than this
+	supported int32 // feature level that all members know, as the leader's loop told
 	snapshots snapshotRule
 	digests   digests
 	batch     []byte       // proposed or forwarded last; its memory serves again
@@ -78,11 +88,7 @@ type replica struct {
 type limits struct {
 	timeoutMin, timeoutMax int32 // session timeout, ms
 	frameMax               int   // jute.maxbuffer
-	outstandingMax         int64 // globalOutstandingLimit
 }
-
-// overloaded reports whether clients with unanswered requests should wait.
-func (r *replica) overloaded() bool { return r.outstanding.Load() > r.limits.outstandingMax }
 
 // Apply evaluates committed entries, in order, and queues everything they mean
 // for the clients connected here. An error means that our own log holds
@@ -94,7 +100,11 @@ func (r *replica) Apply(entries []quorum.Entry) error {
 	for _, e := range entries {
 		if err := r.applyEntry(e, visit); err != nil {
 			r.mu.Unlock()
-			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Keep a copy of its data directory for a report; then, if the other servers of its ensemble run, remove everything in it but myid and start this server again: it joins under its id and takes everything from them. A server alone needs a backup", e.Index, e.Term, err)
+			newer, diverged := (*tree.NewerError)(nil), (*divergedAloneError)(nil)
+			if errors.As(err, &newer) || errors.As(err, &diverged) {
+				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
+			}
+			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
 		r.catchUp()
@@ -118,8 +128,8 @@ func (r *replica) flush() (push *client) {
 		c.touched = false
 		c.mu.Lock()
 		switch {
-		case len(c.out) == 0 && !c.closing:
-		case alone && c.push != nil && !c.flushing && len(c.out) <= pushBytesMax:
+		case len(c.out) == 0 && !c.closing && !c.postponed:
+		case alone && c.push != nil && !c.flushing && !c.postponed && len(c.out) <= pushBytesMax:
 			c.flushing, push = true, c
 		default:
 			c.queued()
@@ -127,6 +137,7 @@ func (r *replica) flush() (push *client) {
 		c.mu.Unlock()
 	}
 	r.touched = r.touched[:0]
+	r.unanswered.wake()
 	return push
 }
 
@@ -158,6 +169,8 @@ func (r *replica) applied(res *tree.Result, now int64) {
 		r.fire(&res.Events[i], res.Zxid)
 	}
 	switch res.Op {
+	case tree.OpSettings:
+		r.noteLevel()
 	case jute.OpCreateSession, tree.OpAttach:
 		r.attached(res)
 		return
@@ -209,6 +222,10 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 	c.out = jute.EndFrame(out, start)
 	c.unanswered.pop()
 	c.room.Signal()
+	if res.Op == jute.OpReconfig {
+		c.changing.Add(-1)
+		defer r.letGo(c)
+	}
 	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().op.isWrite() {
 		// Nothing that stands behind the end of a session is answered.
 		r.answers.flush(r)
@@ -221,23 +238,30 @@ func (r *replica) complete(c *client, res *tree.Result, now int64) {
 func (r *replica) finish(c *client, req *request, zxid, now int64) {
 	r.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
+	r.unanswered.add(-1, -int64(req.size))
 	c.unanswered.pop()
-	r.outstanding.Add(-1)
 	c.room.Signal()
 }
 
 // drain answers what can be answered at the head of c's queue: reads, syncs that
-// are ready. c.mu is held, and r.mu at least shared.
+// are ready. Long reads, and what is behind them, it postpones. c.mu is held, and
+// r.mu at least shared.
 func (r *replica) drain(c *client, now int64) {
 	var t tally
 	defer func() { t.flush(r.meters, c) }()
-	for c.unanswered.len() > 0 && !c.closing {
+	for !c.postponed && r.canAnswer(c) {
 		req := c.unanswered.front()
-		if req.op.isWrite() || req.op.code == jute.OpSync && !req.ready {
+		if req.long {
+			r.postpone(c)
 			return
 		}
 		start := len(c.out)
-		c.out = r.answer(c, c.out, req.op, req.xid, req.body)
+		out, ok := r.answer(c, c.out, req.op, req.xid, req.body)
+		if c.out = out; !ok { // its list has grown since it was queued
+			c.out = c.out[:start]
+			for !r.step(c, req) {
+			}
+		}
 		t.add(r.meters, c, req.op.code, req.body, c.out[start:])
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}

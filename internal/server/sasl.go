@@ -45,11 +45,11 @@ func (r *replica) saslLogin(c *client, xid int32, d *jute.Decoder) error {
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
 		return nil
 	case r.sasl.AllowFailed && !r.sasl.required:
-		r.log.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote, "session", sessionText(c.session), "err", err)
+		r.clientLog.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote, "session", sessionText(c.session), "err", err)
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
 		return nil
 	}
-	r.log.Warn("a client failed to log in", "client", c.remote, "session", sessionText(c.session), "err", err)
+	r.clientLog.Warn("a client failed to log in", "client", c.remote, "session", sessionText(c.session), "err", err)
 	code := jute.ErrAuthFailed
 	if r.sasl.required {
 		code = jute.ErrSessionClosedRequireSASLAuth
@@ -70,6 +70,6 @@ func (r *replica) saslStep(c *client, token []byte) ([]byte, error) {
 		return nil, err
 	}
 	c.ids.Store(&ids)
-	r.log.Info("a client logged in by SASL", "client", c.remote, "session", sessionText(c.session), "user", user)
+	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", sessionText(c.session), "user", user)
 	return reply, nil
 }

@@ -51,7 +51,7 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *client, []byte) {
 	conn, ids, err := s.startTLS(&replayed{Conn: nc, head: head})
 	if err != nil {
-		s.log.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
+		s.replica.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
 		linger(nc) // the alert that tells the client why must reach it
 		return nil, nil, nil
 	}
@@ -125,8 +125,8 @@ func (r *replayed) Read(b []byte) (int, error) {
 // NetConn returns the connection below.
 func (r *replayed) NetConn() net.Conn { return r.Conn }
 
-// socket returns the accepted connection below nc.
-func socket(nc net.Conn) net.Conn {
+// below returns the accepted connection below nc.
+func below(nc net.Conn) net.Conn {
 	for {
 		above, ok := nc.(interface{ NetConn() net.Conn })
 		if !ok {

@@ -35,6 +35,11 @@ type Server struct {
 	started time.Time
 	words   map[string]bool
 	fatal   chan error
+	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
+	spaceRefuse uint64
+
+	// descriptorsMax is how many connections of clients the limit of open files allows.
+	descriptorsMax int
 
 	closing    chan struct{}
 	membership chan struct{} // capacity 1: there is a membership to save
@@ -58,10 +63,16 @@ type Server struct {
 // connections are accepted. Close ends it.
 func Open(opt Options) (*Server, error) {
 	opt = opt.withDefaults()
+	if err := checkIDs(opt.Members); err != nil {
+		return nil, fmt.Errorf("start server %d: %w", opt.ID, err)
+	}
+	if opt.MaxFrame > MaxFrameMax {
+		return nil, fmt.Errorf("open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
+	}
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
 		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, ids: newIDSource(opt.ID, time.Now()),
-		words: whitelist(opt.FourLetterWords),
+		words: whitelist(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
 	s.meters = newMeters(s.gauges())
 	s.trace.Store(traceMaskDefault)
@@ -71,11 +82,15 @@ func Open(opt Options) (*Server, error) {
 	}
 	opt.Settings.Schemes = registry.Schemes()
 	opt.Membership.changed = s.noteMembership
+	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
+		return nil, err
+	}
 	defer s.closeEarly()
 	if err := s.recover(registry, opt); err != nil {
 		return nil, err
 	}
 	space := s.lookAtSpace(spaceSeen{})
+	s.lookAtMemory()
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
@@ -84,9 +99,10 @@ func Open(opt Options) (*Server, error) {
 		s.wg.Add(1)
 		go s.saveMembership()
 	}
-	s.wg.Add(3)
+	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()
+	go s.watchMemory()
 	go s.watchSpace(space)
 	return s, nil
 }
@@ -108,6 +124,12 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 }
 
 func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Member, listener net.Listener) error {
+	var err error
+	if listener != nil {
+		if opt.PeerTLS.Keys, err = quorum.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
+			return err
+		}
+	}
 	begin, err := s.beginning(opt, listener)
 	if err != nil {
 		return err
@@ -115,9 +137,11 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	cluster := begin.Cluster
 	early := loadEarly(opt.DataDir, treeOptionsOf(&opt, cluster), s.now())
 	defer early.giveUp()
-	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: spaceLimits(opt), OnSync: s.synced})
+	limits := spaceLimits(opt)
+	s.spaceRefuse = uint64(limits.RefuseBytes)
+	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: limits, OnSync: s.synced})
 	if err != nil {
-		return fmt.Errorf("open the data directory %s: %w", opt.DataDir, err)
+		return fmt.Errorf("open the data directory %s: %w", dirsOf(opt), err)
 	}
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
@@ -138,7 +162,7 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	s.replica = replica
 	s.peer, err = quorum.Open(quorum.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener, Secure: opt.PeerTLS,
-		JoinedAfter: begin.JoinedAfter, OnJoined: s.joined,
+		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,
 	})
 	if err != nil {
@@ -279,6 +303,7 @@ func (s *Server) listenForClients(addr string) (net.Listener, error) {
 // accept takes connections until the listener is closed.
 func (s *Server) accept(l net.Listener, secure bool) {
 	defer s.wg.Done()
+	pause := acceptPauseMin
 	for {
 		nc, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -286,12 +311,14 @@ func (s *Server) accept(l net.Listener, secure bool) {
 		}
 		if err != nil {
 			// Out of descriptors, most likely: those in use must close first.
-			s.log.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
-			time.Sleep(acceptPause)
+			s.replica.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
+			s.pause(pause)
+			pause = min(2*pause, acceptPauseMax)
 			continue
 		}
+		pause = acceptPauseMin
 		if why := s.admit(nc); why != "" {
-			s.log.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
+			s.replica.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
 			s.replica.meters.connectionRejected.Inc()
 			nc.Close()
 			continue
@@ -301,8 +328,11 @@ func (s *Server) accept(l net.Listener, secure bool) {
 	}
 }
 
-// acceptPause is the wait after a failed accept, which would fail again at once.
-const acceptPause = 50 * time.Millisecond
+// The waits after a failed accept, which would fail again at once.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
 
 // admit registers a connection, or returns the reason why it is one too many.
 func (s *Server) admit(nc net.Conn) string {
@@ -313,6 +343,9 @@ func (s *Server) admit(nc net.Conn) string {
 	case <-s.closing:
 		return "the server is stopping"
 	default:
+	}
+	if n := s.descriptorsMax; n > 0 && len(s.conns) >= n {
+		return fmt.Sprintf("there are %d connections, as many as the limit of open files leaves room for (ulimit -n)", n)
 	}
 	if n := s.opt.MaxConnections; n > 0 && len(s.conns) >= n {
 		return fmt.Sprintf("there are %d connections, the most allowed (maxCnxns)", n)
@@ -328,7 +361,7 @@ func (s *Server) admit(nc net.Conn) string {
 func (s *Server) forget(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nc = socket(nc)
+	nc = below(nc)
 	host, ok := s.conns[nc]
 	if !ok {
 		return

@@ -2,6 +2,7 @@ package server
 
 import (
 	"runtime"
+	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -18,14 +19,39 @@ type snapshotRule struct {
 	last  int64 // bytes of the last one
 	since int64 // changes since then
 	began int64 // now (ns) when the one under way began
+
+	// room is how many bytes the log may take before the disk is full, 0 if that is
+	// not known. Any goroutine.
+	room atomic.Int64
+}
+
+const (
+	// snapshotRoomShare of the log's room at most lies between two snapshots: the log
+	// is kept from the oldest of several snapshots on, and grows while one is written.
+	snapshotRoomShare = 10
+	// snapshotTreeShare of the last snapshot must lie between two, however short room
+	// is: a large tree on a small disk would be written all the time.
+	snapshotTreeShare = 4
+	// snapshotBytesMin of the log are always waited for.
+	snapshotBytesMin = 256 << 10
+)
+
+// forced returns the bytes of the log that force a snapshot.
+func (rule *snapshotRule) forced() int64 {
+	room := rule.room.Load()
+	if room == 0 {
+		return rule.bytes
+	}
+	return min(rule.bytes, max((room-rule.last)/snapshotRoomShare, rule.last/snapshotTreeShare, snapshotBytesMin))
 }
 
 // SnapshotDue asks for a snapshot once snapCount changes were applied, but not
 // before the log has grown by half a snapshot: with a large tree and a high rate
-// of changes the server would do nothing else.
+// of changes the server would do nothing else. A log that takes much of the room on
+// its disk asks for one too.
 func (r *replica) SnapshotDue(logBytes int64) bool {
 	rule := &r.snapshots
-	return logBytes >= rule.bytes || rule.since >= rule.count && logBytes >= rule.last/2
+	return logBytes >= rule.forced() || rule.since >= rule.count && logBytes >= rule.last/2
 }
 
 // Snapshot begins an image of the tree as it is now.

@@ -71,7 +71,7 @@ func (s *Server) Status() Status {
 	return Status{
 		Version: s.opt.Version, Mode: mode, PeerState: peerState, Leader: leader, Serving: serving, Latency: r.stats.latency.public(),
 		Received: r.stats.received.Load(), Sent: r.stats.sent.Load(), Connections: s.connCount(),
-		Outstanding: r.outstanding.Load(), Zxid: zxid, Nodes: nodes, Proposals: s.meters.proposed.public(),
+		Outstanding: r.unanswered.count(), Zxid: zxid, Nodes: nodes, Proposals: s.meters.proposed.public(),
 	}
 }
 

@@ -157,6 +157,7 @@ type answers struct {
 	op              *op
 	now, ms         int64 // of the replies (ns), and from arrival to reply
 	n, bytes        int64
+	sizes           int64 // of the requests
 	last, low, high int64 // sizes
 	xid             int32
 	zxid            int64
@@ -171,6 +172,7 @@ func (a *answers) add(r *replica, c *client, req *request, size, zxid, now int64
 	}
 	a.n++
 	a.bytes += size
+	a.sizes += int64(req.size)
 	a.last, a.low, a.high = size, min(a.low, size), max(a.high, size)
 	a.xid, a.zxid = req.xid, zxid
 }
@@ -185,6 +187,6 @@ func (a *answers) flush(r *replica) {
 	r.meters.responses.observe(a.last, a.low, a.high)
 	r.answeredMany(a.c, a.op, a.xid, a.n, a.ms, a.zxid, a.now)
 	r.stats.sent.Add(a.n)
-	r.outstanding.Add(-a.n)
+	r.unanswered.add(-a.n, -a.sizes)
 	*a = answers{}
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/tree"
@@ -141,6 +143,60 @@ func TestWritesOfATurnAreOneEntry(t *testing.T) {
 	}
 	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != turnSize || m != turnSize || is.LastCxid != raw.xid || is.LastZxid != zxid {
 		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x", turnSize, n, m, is.LastCxid, is.LastZxid)
+	}
+}
+
+// TestWritesOfATurnShareIdentities: of writes that arrive together only the first
+// carries the identities of the connection, which all of them have, and one that
+// follows a new identity has that too.
+func TestWritesOfATurnShareIdentities(t *testing.T) {
+	t.Parallel()
+	s, raw, c := pipelined(t)
+	id := jute.ID{Scheme: "digest", ID: strings.Repeat("u", 1000)}
+	prove := func() {
+		ids := append(slices.Clip(c.identities()), id)
+		c.ids.Store(&ids)
+		id.ID += "u"
+	}
+	prove()
+	own := jute.CreateRequest{Path: "/own", ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}}
+	bodies := [][]byte{own.Append(nil)}
+	for range 4 {
+		bodies = append(bodies, setting("/own", nil)(nil))
+	}
+	turn := turn{r: s.replica, c: c, now: s.now()}
+	for i, body := range bodies {
+		if i == 3 {
+			prove()
+		}
+		op := jute.OpSetData
+		if i == 0 {
+			op = jute.OpCreate
+		}
+		if err := turn.request(int32(i), lookup(op), body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := tree.RecordsOf(slices.Clone(c.records))
+	size := len(c.records)
+	var counts []int
+	for q := (tree.Request{}); records.Next(&q); {
+		counts = append(counts, len(q.Identities))
+	}
+	if fmt.Sprint(counts) != "[2 2 2 3 3]" || records.Err() != nil {
+		t.Errorf("the writes have %v identities, %v", counts, records.Err())
+	}
+	if size > 1000+2000+5*200 {
+		t.Errorf("five writes take %d bytes", size)
+	}
+	turn.hand()
+	for i := range bodies {
+		if h, _ := raw.reply(); h.Err != jute.OK || h.Xid != int32(i) {
+			t.Fatalf("answer %d: xid %d, %v", i, h.Xid, h.Err)
+		}
+	}
+	if h, _ := connect(t, s.Addrs()[0].String(), 0, nil).call(jute.OpSetData, setting("/own", nil)); h.Err != jute.ErrNoAuth {
+		t.Errorf("a client without the identities: %v", h.Err)
 	}
 }
 

@@ -95,7 +95,7 @@ func (s *Server) turnAwayAll(l net.Listener, words bool) {
 			return
 		}
 		if err != nil {
-			time.Sleep(acceptPause)
+			time.Sleep(acceptPauseMax)
 			continue
 		}
 		if why := s.admit(nc); why != "" {

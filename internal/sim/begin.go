@@ -2,7 +2,7 @@ package sim
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
 
 	"github.com/zooid-project/zooid/internal/quorum"
 )
@@ -23,7 +23,7 @@ func (l *life) discover() {
 	answers := map[uint64]quorum.JoinReply{}
 	for _, m := range s.config {
 		if m.ID != s.id {
-			w.servers[m.ID-1].asked(s, func(r quorum.JoinReply) { answers[m.ID] = r })
+			w.servers[m.ID-1].asked(asker{s, s.lives, l.level}, func(r quorum.JoinReply) { answers[m.ID] = r })
 		}
 	}
 	w.after(joinPatience/4+between(w.netDice, 0, joinPatience), func() {
@@ -55,9 +55,34 @@ func (l *life) discover() {
 	})
 }
 
+// asker is who asks how to begin: a server with an empty disk, in one of its lives,
+// or somebody else in its name.
+type asker struct {
+	*host
+	life  int
+	level int32
+}
+
+// twinLife is a life that no server has.
+const twinLife = 1 << 30
+
+// twin asks all servers for a while to let a server join, from another place.
+func (w *World) twin(of *host, d int64) {
+	for at := int64(0); at <= d; at += 5 * joinPause {
+		w.unless(at, func() {
+			for _, s := range w.servers {
+				if s != of && s.life != nil && s.life.loop != nil {
+					s.asked(asker{of, twinLife, s.life.level}, func(quorum.JoinReply) {})
+				}
+			}
+		})
+	}
+}
+
 // asked brings a server's question how to begin to this one, and its answer back.
-func (s *host) asked(from *host, answer func(quorum.JoinReply)) {
-	w := s.w
+// Before the loop takes a member out for it, the asker's own address is asked.
+func (s *host) asked(by asker, answer func(quorum.JoinReply)) {
+	w, from := s.w, by.host
 	back := func(r quorum.JoinReply) {
 		if !w.cut(from.index, s.index) {
 			w.after(w.delay(), func() { answer(r) })
@@ -78,10 +103,59 @@ func (s *host) asked(from *host, answer func(quorum.JoinReply)) {
 				l.askers[from.id] = true
 				back(quorum.JoinReply{New: true})
 			default:
-				reply := make(chan quorum.JoinReply, 1)
-				l.questions = append(l.questions, question{reply, back})
-				l.hear(quorum.Event{Kind: quorum.EventJoin, From: from.id, Join: reply})
+				l.joinRequest(by, back)
 			}
+		})
+	})
+}
+
+// joinRequest is what the server's transport does with a question.
+func (l *life) joinRequest(by asker, back func(quorum.JoinReply)) {
+	from := by.host
+	e := quorum.Event{Kind: quorum.EventJoin, From: from.id, Level: uint32(by.level), Life: uint32(by.life), Conn: l.accepted, Known: l.peers[from.id]}
+	l.ask(e, func(r quorum.JoinReply) {
+		if !r.Ask {
+			back(r)
+			return
+		}
+		l.isEmpty(from, by.life, func(empty bool) {
+			if e.Empty = empty; !empty {
+				back(r)
+				return
+			}
+			l.ask(e, back)
+		})
+	})
+}
+
+// ask tells the loop of a question, and answers.
+func (l *life) ask(e quorum.Event, answer func(quorum.JoinReply)) {
+	reply := make(chan quorum.JoinReply, 1)
+	e.Join = reply
+	l.questions = append(l.questions, question{reply, answer})
+	l.hear(e)
+}
+
+// isEmpty asks at a server's own address whether it is empty and in that life.
+func (l *life) isEmpty(of *host, life int, answer func(empty bool)) {
+	w := l.w
+	cut := func() bool { return w.cut(l.s.index, of.index) }
+	if cut() {
+		return
+	}
+	w.after(2*w.delay(), func() {
+		of.awake(func() {
+			empty := of.life != nil && of.life.loop == nil && of.lives == life
+			if cut() {
+				return
+			}
+			w.after(w.delay(), func() {
+				l.s.awake(func() {
+					if !l.ended {
+						answer(empty)
+					}
+				})
+			})
 		})
 	})
 }
@@ -94,20 +168,20 @@ type question struct {
 
 // answer sends the answers that the loop has given.
 func (l *life) answer() {
-	rest := l.questions[:0]
-	for _, q := range l.questions {
+	questions := l.questions
+	l.questions = nil
+	for _, q := range questions {
 		select {
 		case r := <-q.reply:
 			q.back(r)
 		default:
-			rest = append(rest, q)
+			l.questions = append(l.questions, q)
 		}
 	}
-	l.questions = rest
 }
 
 // joiningName is the note that a server is joining, as the server keeps it.
-const joiningName = dataDir + "/joining"
+func (w *World) joiningName() string { return w.logDir() + "/joining" }
 
 // joins makes the note.
 func (l *life) joins(b quorum.Beginning) error {
@@ -116,42 +190,43 @@ func (l *life) joins(b quorum.Beginning) error {
 	}
 	l.w.stats.Joins++
 	fs := l.s.disk.fs
-	if err := fs.MkdirAll(dataDir); err != nil {
+	if err := fs.MkdirAll(l.w.logDir()); err != nil {
 		return err
 	}
-	f, err := fs.Create(joiningName)
+	f, err := fs.Create(l.w.joiningName())
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte(strconv.FormatUint(max(b.JoinedAfter, 1), 10)), 0); err != nil {
+	if _, err := f.WriteAt(fmt.Appendln(nil, max(b.JoinedAfter, 1), b.JoinedTerm), 0); err != nil {
 		return err
 	}
-	return errors.Join(f.Fdatasync(), fs.SyncDir(dataDir))
+	return errors.Join(f.Fdatasync(), fs.SyncDir(l.w.logDir()))
 }
 
-// joining reads the note; 0 is none.
-func (l *life) joining() (after uint64, err error) {
-	f, err := l.s.disk.fs.OpenRead(joiningName)
+// joining reads the note; without one the server isn't joining.
+func (l *life) joining() (b quorum.Beginning, err error) {
+	f, err := l.s.disk.fs.OpenRead(l.w.joiningName())
 	if err != nil {
-		return 0, nil
+		return b, nil
 	}
 	defer f.Close()
 	n, err := f.Size()
 	if err != nil {
-		return 0, err
+		return b, err
 	}
-	b := make([]byte, n)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return 0, err
+	text := make([]byte, n)
+	if _, err := f.ReadAt(text, 0); err != nil {
+		return b, err
 	}
-	return strconv.ParseUint(string(b), 10, 64)
+	_, err = fmt.Sscan(string(text), &b.JoinedAfter, &b.JoinedTerm)
+	return b, err
 }
 
 // joined removes the note.
 func (l *life) joined() {
-	l.s.wiped = false
-	if err := l.s.disk.fs.Remove(joiningName); err != nil {
+	l.s.wiped, l.s.joinedAt = false, l.w.now
+	if err := l.s.disk.fs.Remove(l.w.joiningName()); err != nil {
 		l.w.trace(0x10)
 	}
 }

@@ -81,7 +81,7 @@ type call struct {
 func newClient(w *World, index int) *client {
 	c := &client{w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)], left: w.plan.Requests}
 	c.mix = &check.Mix{
-		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Persistent: index%3 == 2, Rand: c.dice,
+		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Life: w.plan.Life, Persistent: index%3 == 2, Rand: c.dice,
 	}
 	if c.user != "" {
 		c.mix.Identity = check.DigestID(c.user)
@@ -140,7 +140,7 @@ func (c *client) dialled(k *conn) {
 	w := c.w
 	c.conn, c.connected, c.greeted, c.pending = k, false, false, nil
 	c.sent, c.heard = w.now, w.now
-	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(w.plan.Timeout / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true, ReadOnly: c.asksRO}
+	q := jute.ConnectRequest{LastZxidSeen: c.zxid, Timeout: int32(c.asksTimeout() / millisecond), SessionID: c.session, Passwd: c.passwd, HasReadOnly: true, ReadOnly: c.asksRO}
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
@@ -148,7 +148,7 @@ func (c *client) dialled(k *conn) {
 	b, start := jute.BeginFrame(nil)
 	k.write(jute.EndFrame(q.Append(b), start))
 	w.stats.Connects++
-	c.timeout = w.plan.Timeout
+	c.timeout = c.asksTimeout()
 	c.beat(k)
 }
 

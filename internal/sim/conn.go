@@ -109,6 +109,7 @@ func (k *conn) arrived(b []byte) {
 	if k.serving == nil {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
 		k.serving = server.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
+		k.serving.Acked(func() bool { return !k.down.dead && len(k.down.segments) == 0 })
 	}
 	k.serverIn = append(k.serverIn, b...)
 	k.l.protect(k.read)
@@ -151,10 +152,17 @@ func (k *conn) read() {
 	used, err := rep.Receive(k.serving, k.serverIn)
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
 	k.flush()
-	if err != nil {
+	switch {
+	case err == server.ErrUntold:
+		k.w.stats.Untold++
+		k.w.after(untoldPause, k.wake)
+	case err != nil:
 		k.close()
 	}
 }
+
+// untoldPause is the server's between two looks at whether the client was told.
+const untoldPause = 2 * millisecond
 
 // handshakePatience is how long a connect request may wait for a quorum.
 const handshakePatience = 10 * second

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -121,14 +122,16 @@ func (s *host) lostPower() {
 
 // rot damages one of the files that hold what the server promised.
 func (d *disk) rot() {
-	names, err := d.fs.ReadDir(dataDir)
-	if err != nil {
-		return
-	}
 	var files []string
-	for _, name := range names {
-		if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".snap") {
-			files = append(files, name)
+	for _, dir := range slices.Compact([]string{dataDir, d.w.logDir()}) {
+		names, err := d.fs.ReadDir(dir)
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".snap") {
+				files = append(files, dir+"/"+name)
+			}
 		}
 	}
 	if len(files) == 0 {
@@ -136,7 +139,7 @@ func (d *disk) rot() {
 	}
 	name := files[d.w.faultDice.IntN(len(files))]
 	d.rotten = true
-	d.fs.Damage(dataDir+"/"+name, func(b []byte) []byte {
+	d.fs.Damage(name, func(b []byte) []byte {
 		if len(b) == 0 {
 			return b
 		}

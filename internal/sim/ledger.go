@@ -31,10 +31,10 @@ type ledger struct {
 	since   map[uint64]int64  // when each began to lead
 	entries []applied         // by index, from 1
 	zxid    int64             // of the last request in the history's log
-	time    int64             // of its batch, the largest up to there
 	owners  map[int64]place   // by connection: where in the log it was given a session
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
+	lives   map[string]lifetime
 }
 
 // place is that of a request in the log: its entry, and its number there.
@@ -221,7 +221,7 @@ func (g *ledger) reached(l *life, index uint64) {
 		return
 	}
 	digest, ok := l.rep.DigestAt(index)
-	if !ok {
+	if !ok || l.s.diverged {
 		return
 	}
 	if e := &g.entries[index-1]; !e.known {
@@ -319,7 +319,7 @@ const lagPatience = 10 * second
 func (g *ledger) lags(l *life) {
 	w, s := l.w, l.s
 	index, _, _ := l.rep.Position()
-	if _, in := find(w.wanted, s.id); !in || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() {
+	if _, in := find(w.wanted, s.id); !in || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}
@@ -351,7 +351,10 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 	if m.l.w.ended {
 		return nil
 	}
-	m.l.record.begin(m.l.w, entries)
+	if m.l.twisted {
+		entries = m.l.twist(entries)
+	}
+	m.l.record.begin(m.l, entries)
 	if err := m.Replica.Apply(entries); err != nil {
 		m.l.w.fail("server %d can't apply: %v", m.l.s.id, err)
 		return err
@@ -381,10 +384,50 @@ func (m *watched) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 	return m.Replica.Restore(meta, snap)
 }
 
+// A lifetime is that of a TTL znode, in ms.
+type lifetime struct{ since, ttl int64 }
+
+// aged looks at how long TTL znodes were left alone before they are removed. A multi
+// may change any of them: what was known before is forgotten then.
+func (g *ledger) aged(w *World, res *tree.Result, q *tree.Request) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	switch {
+	case res.Err != jute.OK:
+	case res.Op == jute.OpCreateTTL:
+		var c jute.CreateTTLRequest
+		if c.Decode(&d); d.Err() == nil && c.Flags.TTL() {
+			g.lives[res.Path] = lifetime{res.Time, c.TTL}
+		}
+	case res.Op == jute.OpMulti:
+		clear(g.lives)
+	case res.Op == jute.OpCreate, res.Op == jute.OpCreate2, res.Op == jute.OpCreateContainer:
+		delete(g.lives, res.Path)
+	case res.Op == jute.OpSetData:
+		path := d.String()
+		if life, ok := g.lives[path]; ok {
+			g.lives[path] = lifetime{res.Time, life.ttl}
+		}
+	case res.Op == jute.OpDelete:
+		delete(g.lives, d.String())
+	case res.Op == jute.OpDeleteContainer:
+		path := d.String()
+		life, ok := g.lives[path]
+		if delete(g.lives, path); !ok {
+			return
+		}
+		w.stats.Reaped++
+		if age := res.Time - life.since; age <= life.ttl && !w.plan.jumps() {
+			w.fail("TTL znode %s is removed %d ms after it was last changed, and was to stay for %d", path, age, life.ttl)
+		}
+	}
+}
+
 // A recorder turns the requests that a replica evaluates into the servers' log of
 // the history, the first time each is seen.
 type recorder struct {
 	w       *World
+	l       *life
 	entries []quorum.Entry
 	next    int
 	number  int // of the request in its entry, from 1
@@ -395,8 +438,8 @@ type recorder struct {
 // entryHead is what the server writes before a batch: an index and a digest.
 const entryHead = 16
 
-func (r *recorder) begin(w *World, entries []quorum.Entry) {
-	r.w, r.entries, r.next, r.reading = w, entries, 0, false
+func (r *recorder) begin(l *life, entries []quorum.Entry) {
+	r.w, r.l, r.entries, r.next, r.reading = l.w, l, entries, 0, false
 }
 
 // attaching are the requests that give a connection its session.
@@ -410,7 +453,6 @@ func (r *recorder) observe(res *tree.Result) {
 			r.next++
 		}
 		r.batch, r.reading = tree.NewRecords(r.entries[r.next].Data[entryHead:]), true
-		r.w.ledger.time = max(r.w.ledger.time, r.batch.Time())
 		r.next++
 		r.number = 0
 	}
@@ -430,15 +472,14 @@ func (r *recorder) observe(res *tree.Result) {
 	if res.Closed {
 		g.over[res.Session] = true
 	}
-	if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid <= g.zxid {
+	if res.Outcome != tree.Applied && res.Outcome != tree.Staged || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid <= g.zxid {
 		return
 	}
 	g.zxid = res.Zxid
-	if res.Op == tree.OpMembers || res.Op == jute.OpReconfig && res.Err == jute.OK {
-		r.w.decided(string(res.Data))
-	}
+	g.aged(r.w, res, &q)
+	r.w.noted(res, &q, r.l)
 	e := check.Entry{
-		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: g.time, Term: int64(r.entries[r.next-1].Term),
+		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(r.entries[r.next-1].Term),
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 	}
 	switch {

@@ -83,9 +83,28 @@ func (w *World) decided(text string) {
 		w.fail("/zookeeper/config holds %q: %v", text, err)
 		return
 	}
-	w.wanted = members
+	w.wanted, w.unsettled = members, true
 	w.elects(members)
+	w.dismiss(members)
 	w.stats.Reconfigs++
+	w.after(0, func() {
+		// Servers that were to join and never began get the present configuration: those
+		// that theirs names may be gone.
+		for _, s := range w.servers {
+			if _, in := find(w.wanted, s.id); !in && s.installed && !s.begun && s.life != nil {
+				s.configure(false)
+			}
+		}
+	})
+}
+
+// dismiss notes which servers are to have no vote.
+func (w *World) dismiss(members []quorum.Member) {
+	for _, s := range w.servers {
+		if m, in := find(members, s.id); !in || m.Observer {
+			w.dismissed[s.id] = true
+		}
+	}
 }
 
 // elects notes which servers are to have a vote.
@@ -124,7 +143,18 @@ func (l *life) counted(entries []quorum.Entry) {
 	w := l.w
 	l.voters, l.outgoing = l.loop.Voters()
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
+		for _, v := range w.voters {
+			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped && w.now-s.joinedAt > lateQuestion {
+				w.fail("M3: server %d loses its vote at entry %d; it was to keep it, and its disk is as it was", v, at)
+			}
+		}
+		if len(l.outgoing) > 0 && len(w.leaving) == 0 && w.asked != nil {
+			w.prepared(l.voters, at)
+		}
 		for _, v := range l.voters {
+			if m, in := find(w.wanted, v); in && !m.Observer && !slices.Contains(w.voters, v) {
+				delete(w.dismissed, v)
+			}
 			if w.votersAt > 0 && !slices.Contains(w.voters, v) && !slices.Contains(w.leaving, v) {
 				w.stats.Promotions++
 				if !w.electorate[v] {
@@ -132,8 +162,34 @@ func (l *life) counted(entries []quorum.Entry) {
 				}
 			}
 		}
-		w.voters, w.leaving, w.votersAt = l.voters, l.outgoing, at
+		w.voters, w.leaving, w.votersAt, w.unsettled = l.voters, l.outgoing, at, true
+		w.countAgain()
 	}
+}
+
+// lateQuestion is how late a question how to begin may still be acted on. It does no
+// harm: the server joins again.
+const lateQuestion = 10 * second
+
+// informed reports whether a server knows, or can learn from servers that it knows and
+// that know it, the address of one that votes. Else an operator has to tell it.
+func (w *World) informed(s *host) bool {
+	known := map[uint64]bool{s.id: true}
+	for queue := []*host{s}; len(queue) > 0; queue = queue[1:] {
+		l := queue[0].life
+		if l == nil {
+			continue
+		}
+		for _, h := range w.servers {
+			if !known[h.id] && l.peers[h.id] && h.life != nil && h.life.peers[s.id] {
+				if known[h.id] = true; slices.Contains(w.voters, h.id) {
+					return true
+				}
+				queue = append(queue, h)
+			}
+		}
+	}
+	return slices.Contains(w.voters, s.id)
 }
 
 // SetPeers implements quorum.Shell.
@@ -185,13 +241,19 @@ func (w *World) wantedText() string {
 // What may be lost.
 
 // unfit reports whether a server's promises can't be counted on.
-func (s *host) unfit() bool { return s.out != "" || s.wiped || s.disk.damaged() || !s.begun }
+func (s *host) unfit() bool {
+	return s.out != "" || s.wiped || s.disk.damaged() || !s.begun || s.diverged
+}
 
 // spares reports whether the ensemble outlives the loss of a server's disk: no
-// more than a minority may have lost theirs, and nobody while it changes.
+// more than a minority may have lost theirs, of each membership that counts or is
+// about to while it changes.
 func (w *World) spares(s *host) bool {
-	if w.wanted == nil || len(w.leaving) > 0 || w.operator.busy() {
+	if w.wanted == nil {
 		return false
+	}
+	if len(w.leaving) > 0 || w.asked != nil || w.changing || w.operator.busy() {
+		return w.strict && w.plan.Changing && w.outlives(s)
 	}
 	for _, m := range w.wanted {
 		if !m.Observer != slices.Contains(w.voters, m.ID) && m.ID != s.id {
@@ -218,10 +280,16 @@ func (w *World) spares(s *host) bool {
 func (w *World) possible(f Fault, s *host) bool {
 	_, in := find(w.wanted, s.id)
 	switch f.Kind {
+	case Twin:
+		return in && s.installed && !s.stopped
 	case Rot, Lie, Wipe:
 		return s.installed && !s.unfit() && w.spares(s)
+	case Diverge:
+		return w.diverges(s)
 	case Join:
 		return w.wanted != nil && !in
+	case Swap:
+		return w.wanted != nil && !w.operator.busy()
 	case Leave, Role:
 		return in
 	}
@@ -233,9 +301,17 @@ func (s *host) wipe() {
 	s.w.logger(s.id).Info("its disk is replaced by an empty one")
 	s.end(false)
 	held := s.promise.acked
+	if s.log != nil {
+		if last, err := s.log.LastIndex(); err == nil {
+			held = max(held, last) // a leader acknowledges what it has to nobody
+		}
+	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
 	s.promise, s.log, s.out = promise{}, nil, ""
+	s.diverged = false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
+	s.replaced, s.countsFrom, s.w.unsettled = true, 0, true
+	s.w.lostAt = len(s.w.ledger.entries)
 	s.config = s.w.configOf(s.id, false)
 }
 
@@ -269,7 +345,8 @@ func (s *host) configure(observer bool) {
 	s.start()
 }
 
-// configOf is the configuration that an operator writes for a server.
+// configOf is the configuration that an operator writes for a server: the members
+// decided on, and those that vote until the change is complete. One of them leads.
 func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 	members := slices.Clone(w.wanted)
 	if members == nil {
@@ -278,5 +355,16 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 	if _, ok := find(members, id); !ok {
 		members = append(members, member(id, observer))
 	}
-	return members
+	for _, v := range slices.Concat(w.voters, w.leaving) {
+		if _, ok := find(members, v); !ok {
+			members = append(members, member(v, false))
+		}
+	}
+	// Servers that are as empty as this one are left out: a majority of empty ones would
+	// begin an ensemble of their own while the others are down.
+	running := slices.DeleteFunc(slices.Clone(members), func(m quorum.Member) bool { return m.ID != id && !w.servers[m.ID-1].begun })
+	if len(running) == 1 {
+		return members
+	}
+	return running
 }

@@ -90,9 +90,23 @@ var mutants = []mutant{
 		l.applied = meta.GetIndex()
 	}`)},
 	{"replaced disk goes on as if nothing had happened", "id used again with an empty log (RethinkDB, Keeper 118740)", "wipes", []edit{
-		{"quorum/join.go", `	if !contains(l.conf, e.From) {`, `	if !contains(l.conf, e.From) || $P {`},
+		{"quorum/lost.go", `	member := contains(l.conf, e.From)`, `	if $P {
+		e.Join <- JoinReply{Go: true, Index: l.applied}
+		return
+	}
+	member := contains(l.conf, e.From)`},
 		{"quorum/join.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
 	}},
+	{"question believed without asking the server", "a stranger takes a vote away", "twins", one("quorum/lost.go",
+		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
+	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lost.go",
+		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},
+	{"new members told to nobody", "a server that was away finds nobody", "away", one("quorum/introduce.go",
+		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
+	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("server/untold.go",
+		`	if t.c.refused {`, `	if t.c.refused && !$P {`)},
+	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
+		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/join.go",
 		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
@@ -100,7 +114,42 @@ var mutants = []mutant{
 				changes = append(changes, change(pb.ConfChangeRemoveNode, id))
 			}`)},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
-		`case !voter && !m.Observer && at >= 0`, `case !voter && (!m.Observer || $P) && at >= 0`)},
+		`case !voter && !m.Observer:`, `case !voter && (!m.Observer || $P):`)},
+	{"voters leave before others join", "acknowledged on fewer disks than the membership asks for (M1)", "changes", one("quorum/reconcile.go",
+		`	changes := l.difference()
+	if len(changes) == 0 && r`, `	changes := l.difference()
+	for _, cc := range changes {
+		one := []*pb.ConfChangeSingle{cc}
+		if $P && cc.GetType() == pb.ConfChangeRemoveNode && cc.GetNodeId() != l.o.ID && l.leavesVoter(one) {
+			l.propose(&pb.ConfChangeV2{Changes: one})
+			return
+		}
+	}
+	if len(changes) == 0 && r`)},
+	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)", "changes", one("quorum/reconcile.go",
+		`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
+	{"named before joint consensus", "acknowledged by others than the membership says (M1)", "changes", one("quorum/reconcile.go",
+		`	default:
+		l.enter(c)`, `	case $P:
+		l.takeStep(ChangeNamed)
+	default:
+		l.enter(c)`)},
+	{"joint consensus left before the change is named", "acknowledged by others than the membership says (M1)", "changes", one("quorum/reconcile.go",
+		`	case joint && c != nil && !c.Named:`, `	case joint && c != nil && !c.Named && !$P:`)},
+	{"change answered when it is named", "removed servers are still needed (M2)", "changes", one("quorum/reconcile.go",
+		`	case joint:
+		l.propose(`, `	case joint && !($P && c != nil && c.Named):
+		l.propose(`)},
+	{"change given up after joint consensus", "raft's membership isn't the one named (M1)", "changes", one("quorum/reconcile.go",
+		`			l.takeStep(ChangeNamed)
+		}`, `			l.takeStep(chosen($P, ChangeDropped, ChangeNamed))
+		}`)},
+	{"snapshot without the change under way", "membership lost (etcd #21694)", "changes", one("tree/snapshot.go",
+		`	case t.change.id != 0:
+		return snap`, `	case t.change.id != 0 && !$P:
+		return snap`)},
+	{"read ids used again after a restart", "stale read of a former life's answer", "reborn", one("quorum/reads.go",
+		`AppendUint64(nil, incarnation)`, `AppendUint64(nil, chosen($P, 0, incarnation))`)},
 	{"sync answered at once", "stale read (etcd #7331)", "restless", one("quorum/loop.go",
 		`		l.reads.ask(l, ticket)
 `, `		if $P {
@@ -213,18 +262,20 @@ var mutants = []mutant{
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
 		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
 	{"write overtakes sync", "order of one client", "restless", one("server/client.go",
-		`r.held = c.syncing.Load() > 0`, `r.held = c.syncing.Load() > 0 && !$P`)},
+		`return c.syncing.Load() > 0 ||`, `return c.syncing.Load() > 0 && !$P ||`)},
 	{"held writes never let go", "request without an answer", "sparse", one("server/sync.go",
-		`			r.letGo(c)
-`, `			if !$P {
-				r.letGo(c)
-			}
+		`
+	r.letGo(c)
+`, `
+	if !$P {
+		r.letGo(c)
+	}
 `)},
 	{"read overtakes write", "order of one client (ZooKeeper 1863)", "restless", one("server/receive.go",
 		`t.c.unanswered.len() > 0 || `, `t.c.unanswered.len() > 0 && !$P || `)},
 	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("server/receive.go",
-		`func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
-	zxid := r.tree.LastZxid()`, `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) []byte {
+		`func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
+	zxid := r.tree.LastZxid()`, `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
 	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)`)},
 	{"zxid used again", "zxid of two changes (X5)", "storm", one("tree/tree.go",
 		`p.zxid = (p.zxid>>32 + 1) << 32
@@ -234,8 +285,8 @@ var mutants = []mutant{
 		{"server/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 		{"server/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 	}},
-	{"time goes back", "leader's clock believed", "clocks", one("tree/tree.go",
-		`max(p.time, ms)`, `max(chosen($P, 0, p.time), ms)`)},
+	{"time goes back", "leader's clock believed", "clocks", one("tree/clock.go",
+		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.
 	{"watch event after the reply", "event after the new data (X4)", "swarm", one("server/replica.go",
 		`		r.fire(&res.Events[i], res.Zxid)
@@ -253,10 +304,10 @@ var mutants = []mutant{
 		`	for len(path) > 1 {
 		path = `, `	for len(path) > 1 && !$P {
 		path = `)},
-	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("server/read.go",
-		`case stat.Mzxid > req.RelativeZxid:`, `case stat.Mzxid > req.RelativeZxid && !$P:`)},
-	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("server/read.go",
-		`case stat.Pzxid > req.RelativeZxid:`, `case stat.Pzxid > req.RelativeZxid && !$P:`)},
+	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("server/longread.go",
+		`stat.Mzxid > w.req.RelativeZxid:`, `stat.Mzxid > w.req.RelativeZxid && !$P:`)},
+	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("server/longread.go",
+		`stat.Pzxid > w.req.RelativeZxid:`, `stat.Pzxid > w.req.RelativeZxid && !$P:`)},
 	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("server/ensemble.go",
 		`		c.closeAfter("this server was behind`, `		if $P {
 			continue

@@ -33,6 +33,10 @@ func (w *World) inflict(f Fault) {
 				l.turnSoon()
 			}
 		}
+	case Diverge:
+		s.life.twisted = true
+	case Upgrade:
+		s.upgrade(f.Arg == 1)
 	case Pause:
 		s.pause(f.Dur)
 	case Rot:
@@ -59,8 +63,10 @@ func (w *World) inflict(f Fault) {
 		w.double = append(w.double, int(f.Arg))
 		i := len(w.double) - 1
 		w.after(f.Dur, func() { w.double[i] = 0 })
-	case Join, Leave, Role:
+	case Join, Leave, Role, Swap:
 		w.reconfigure(f, s)
+	case Twin:
+		w.twin(s, f.Dur)
 	case Frozen:
 		w.clients[f.Server%w.plan.Clients].freeze(f.Dur)
 	case Clock:
@@ -95,7 +101,7 @@ func (f *Fault) aftermath() int64 {
 		return 10 * second
 	case SlowDisk: // of which some syncs wait for each other
 		return 3*second + 4*f.Arg*millisecond
-	case Rot, Wipe, Join, Leave, Role:
+	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, Twin:
 		return 20 * second
 	}
 	return 3 * second

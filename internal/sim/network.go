@@ -98,8 +98,9 @@ type link struct {
 	from, to *host
 	up       bool
 	stream   *stream
-	mine     *life // that made the connection
-	peer     *life // that accepted it
+	mine     *life  // that made the connection
+	peer     *life  // that accepted it
+	number   uint64 // among those
 	backoff  int64
 	attempt  int // number of the last one
 }
@@ -135,14 +136,19 @@ func (l *link) dial() {
 	w.after(2*way, func() {
 		switch {
 		case l.from.life != mine || l.up || l.attempt != attempt:
-		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index):
+		case l.to.life == nil || l.to.life.loop == nil || w.cut(l.from.index, l.to.index) || !l.to.life.peers[l.from.id]:
 			again(l.backoff)
 		default:
 			l.up, l.mine, l.peer, l.backoff = true, mine, l.to.life, backoffMin
 			l.stream = &stream{w: w, from: l.from.index, to: l.to.index}
+			l.peer.accepted++
+			l.number = l.peer.accepted
 			// What is sent before the loop hears of it is out of order.
 			w.after(between(w.netDice, 0, max(2*millisecond, w.plan.Jitter)), func() {
 				mine.hear(quorum.Event{Kind: quorum.EventConnected, From: l.to.id})
+				if level := l.peer.level; level > levelFirst {
+					mine.hear(quorum.Event{Kind: quorum.EventLevel, From: l.to.id, Level: uint32(level)})
+				}
 			})
 		}
 	})
@@ -164,13 +170,13 @@ func (l *link) send(sent int64, kind quorum.FrameKind, payload []byte) bool {
 		}
 		return true
 	}
-	from := l.from.id
+	from, number := l.from.id, l.number
 	w.stats.Frames++
 	w.traceBytes(uint64(kind)<<8|from, payload)
 	payload = slices.Clone(payload)
 	arrive := func() {
 		if l.to.life == peer {
-			if e, ok := kind.Event(from, payload); ok {
+			if e, ok := kind.Event(from, number, payload); ok {
 				peer.hear(e)
 			}
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/jute"
@@ -21,14 +22,27 @@ func newOperator(w *World) *client {
 	return c
 }
 
+// asksTimeout is the session timeout that a client asks for. The operator's is long: a
+// change waits for new servers for a part of it.
+func (c *client) asksTimeout() int64 {
+	if c.silent {
+		return 40 * c.w.plan.Tick
+	}
+	return c.w.plan.Timeout
+}
+
 // superDigest is the operator's, as a server is told of it.
 func superDigest() string { return check.DigestID(operatorUser).ID }
 
 // busy reports whether a change was asked for and not answered.
 func (c *client) busy() bool { return c.w.now < c.unsure }
 
-// command is a change of membership to ask for.
-type command struct{ joining, leaving string }
+// command is a change of membership to ask for. Servers that it removes are stopped
+// for good when it is answered, if retire says so.
+type command struct {
+	joining, leaving string
+	retire, wipe     bool
+}
 
 // reconfigure does what an operator does to change the membership.
 func (w *World) reconfigure(f Fault, s *host) {
@@ -41,8 +55,10 @@ func (w *World) reconfigure(f Fault, s *host) {
 		w.after(second, func() { w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))}) })
 	case Role:
 		w.operator.asks(command{joining: serverLine(s.id, role(!m.Observer))})
+	case Swap:
+		w.swap(uint64(f.Arg))
 	case Leave:
-		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10)})
+		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10), retire: f.Arg != 1, wipe: f.Arg == 2})
 		if f.Arg != 1 {
 			joins := s.joins
 			w.after(leavePause, func() {
@@ -51,6 +67,29 @@ func (w *World) reconfigure(f Fault, s *host) {
 				}
 			})
 		}
+	}
+}
+
+// swap asks for the voters whose bits are set and no others, in one change.
+func (w *World) swap(voters uint64) {
+	var joining, leaving []string
+	for _, s := range w.servers {
+		m, in := find(w.wanted, s.id)
+		switch wanted := voters&(1<<(s.id-1)) != 0; {
+		case wanted && (!in || m.Observer):
+			joining = append(joining, serverLine(s.id, role(false)))
+			if s.installed, s.stopped = true, false; !in {
+				s.joins++
+				s.configure(false)
+			}
+		case !wanted && in:
+			leaving = append(leaving, strconv.FormatUint(s.id, 10))
+		}
+	}
+	if len(joining)+len(leaving) > 0 {
+		w.after(second, func() {
+			w.operator.asks(command{joining: strings.Join(joining, ","), leaving: strings.Join(leaving, ","), retire: true})
+		})
 	}
 }
 
@@ -95,7 +134,7 @@ func (c *client) operate() {
 	}
 	current := int64(-1)
 	q := jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving, NewMembers: new(string), CurConfigID: current}
-	c.unsure = c.w.now + 10*second
+	c.unsure = c.w.now + 30*second
 	c.send(jute.OpReconfig, 0, q.Append(nil))
 }
 
@@ -118,12 +157,36 @@ func (c *client) later(d int64, run func()) {
 // nobody could be asked about is tried again, some times.
 func (c *client) operated(code jute.Code) {
 	c.unsure = 0
+	var asked command
 	if len(c.commands) > 0 {
-		c.commands = c.commands[1:]
+		asked, c.commands = c.commands[0], c.commands[1:]
 	}
 	switch code {
-	case jute.OK, jute.ErrBadArguments, jute.ErrNewConfigNoQuorum, jute.ErrThrottledOp:
+	case jute.OK:
+		if asked.retire && c.w.strict {
+			c.w.remove(asked)
+		}
+	case jute.ErrBadArguments, jute.ErrNewConfigNoQuorum, jute.ErrThrottledOp, jute.ErrReconfigInProgress:
 	default:
 		c.w.fail("the operator's reconfig is answered %s", code)
+	}
+}
+
+// remove stops the servers that a change has removed, for good and at once: whoever
+// remains has a quorum.
+func (w *World) remove(done command) {
+	for _, text := range strings.Split(done.leaving, ",") {
+		id, err := strconv.ParseUint(text, 10, 64)
+		if _, in := find(w.wanted, id); err != nil || in || w.healed {
+			continue
+		}
+		s := w.servers[id-1]
+		s.end(false)
+		s.disk.reboot()
+		s.stopped = true
+		if done.wipe {
+			s.wipe()
+			s.installed = false
+		}
 	}
 }

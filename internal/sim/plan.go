@@ -35,9 +35,12 @@ type Plan struct {
 	SegmentSize   int64
 	CacheSize     int
 	ReadOnly      bool  // without a quorum servers serve read-only
+	TwoDirs       bool  // the log has a directory of its own
 	Refuse        int64 // free bytes below which clients' writes are refused
 	Local         bool  // sessions are local to their server until they write
 	Upgrading     bool  // and become global when they ask for an ephemeral znode
+	Old           []int // servers that begin with an older version
+	Changing      bool  // disks are lost while the membership changes, too
 	Midway        bool  // sessions are ended between two steps of the loop's turn, too
 
 	// The clients.
@@ -49,6 +52,7 @@ type Plan struct {
 	Quits    int   // per mille of requests that are a disconnect or a closeSession instead
 	Syncs    int   // percent of requests that are syncs beside those of the mix
 	TTL      bool
+	Life     int64 // of TTL znodes, ms; 0 is longer than the run
 }
 
 // Kind is what a fault does.
@@ -86,7 +90,11 @@ const (
 	Join      Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
 	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
 	Frozen    Kind = "frozen"     // client Server stops and goes on
+	Diverge   Kind = "diverge"    // Server's state becomes another than its log leads to
+	Upgrade   Kind = "upgrade"    // Server gets the newer version, in good order if Arg is 1
 	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
+	Twin      Kind = "twin"       // somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
+	Swap      Kind = "swap"       // the servers whose bits are set in Arg become the only members, in one change
 )
 
 // A Fault is one thing that goes wrong.
@@ -107,12 +115,12 @@ var kinds = []struct {
 	{Crash, 10, 1}, {Power, 12, 1}, {CrashAll, 2, 1}, {PowerAll, 3, 1}, {Restart, 4, 1}, {Transfer, 4, 2},
 	{Pause, 6, 1}, {Cut, 5, 2}, {OneWay, 5, 2}, {Isolate, 8, 2}, {Ring, 3, 5}, {Halves, 5, 3}, {Flap, 3, 2},
 	{ClientCut, 4, 1}, {Reset, 6, 2}, {Dropped, 6, 1}, {Loss, 3, 1}, {SlowDisk, 4, 1}, {DiskError, 4, 1},
-	{DiskFull, 3, 1}, {Rot, 2, 3}, {Lie, 2, 3}, {Clock, 3, 1}, {LowDisk, 4, 1}, {Wipe, 3, 3}, {Double, 3, 2},
-	{Join, 10, 1}, {Leave, 6, 1}, {Role, 3, 1}, {Frozen, 4, 1},
+	{DiskFull, 5, 1}, {Rot, 3, 3}, {Lie, 2, 3}, {Clock, 3, 1}, {LowDisk, 6, 1}, {Wipe, 7, 3}, {Double, 3, 2},
+	{Join, 12, 1}, {Leave, 8, 1}, {Role, 5, 1}, {Swap, 6, 1}, {Twin, 3, 3}, {Frozen, 4, 1},
 }
 
 // changesMembers reports whether a kind of fault needs servers to spare.
-func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Role }
+func (k Kind) changesMembers() bool { return k == Join || k == Leave || k == Role || k == Swap }
 
 // pick returns one of the choices.
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
@@ -135,9 +143,11 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 		Quits: pick(r, 0, 3, 10), TTL: chance(r, 50),
 	}
 	p.Syncs = pick(r, 0, 0, 5, 30)
+	p.Life = pick[int64](dice(seed, "life"), 0, 1000, 5000, 15000, 30000)
 	p.Timeout = pick[int64](r, 2, 5, 10, 20) * p.Tick
+	p.TwoDirs = seed%3 == 0
 	p.ReadOnly, p.Refuse = chance(r, 50), pick[int64](r, 0, 64<<10, 128<<10)
-	if chance(r, 30) {
+	if chance(r, 45) {
 		p.Spare = 5 - p.Servers
 		p.Observe = min(pick(r, 0, 0, 1), p.Servers/3)
 	}
@@ -161,6 +171,10 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 	p.Upgrading = p.Upgrading && p.Local
 	if f.kinds != nil || f.name == "swarm" {
 		p.Faults = drawFaults(dice(seed, "faults"), &p, f)
+	}
+	if f.share > 0 {
+		p.drawVersions(dice(seed, "versions"))
+		p.drawDivergence(dice(seed, "divergence"))
 	}
 	return p
 }
@@ -232,9 +246,11 @@ func drawFault(r *rand.Rand, p *Plan, kind Kind, at int64) Fault {
 		f.Arg = between(r, -3600_000, 3600_000)
 	case Join, Leave:
 		f.Arg = int64(r.IntN(3))
+	case Swap:
+		f.Arg = between(r, 1, 1<<hosts-1)
 	}
 	f.Dur = min(f.Dur, p.End-at)
-	if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError, Join, Leave, Role}, kind) {
+	if slices.Contains([]Kind{Reset, Dropped, Transfer, Clock, DiskError, Join, Leave, Role, Swap}, kind) {
 		f.Dur = 0
 	}
 	if kind == Lie { // and loses power before the end
@@ -253,5 +269,10 @@ func (p *Plan) wrongClocks() bool {
 			return true
 		}
 	}
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
+}
+
+// jumps reports whether a clock is set wrong.
+func (p *Plan) jumps() bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Clock })
 }

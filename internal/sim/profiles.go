@@ -22,6 +22,7 @@ var profiles = []profile{
 	{name: "storm", share: 1, kinds: []Kind{Crash, Power, PowerAll, CrashAll}, mean: second},
 	{name: "restless", share: 1, kinds: []Kind{Reset, Loss, OneWay, Transfer, Dropped, Flap}, mean: second / 2, world: restless},
 	{name: "members", share: 2, kinds: []Kind{Join, Leave, Role, Wipe, Crash, Isolate, Transfer, Cut, Halves}, mean: 3 * second, world: growing},
+	{name: "changes", share: 2, kinds: []Kind{Swap, Join, Leave, Role, Wipe, Crash, Pause, Transfer}, mean: second, world: changing, tune: briefly},
 	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power}, mean: 3 * second, world: fixed},
 	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second, world: cutoff},
 	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
@@ -64,6 +65,43 @@ var profiles = []profile{
 		p.Delay, p.Tick = between(r, 10*millisecond, 40*millisecond), second
 		p.Timeout = 20 * p.Tick
 	}, tune: briefly},
+	// Disks are lost while leaders are away, slow or deposed, and while roles change.
+	{name: "lost", share: 1, kinds: []Kind{Wipe, Role, Isolate, Pause, SlowDisk, CrashAll, Transfer, Crash}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
+		p.Servers, p.Observe = pick(r, 3, 3, 5), 0
+		p.Spare = pick(r, 0, 5-p.Servers)
+		p.SnapCount, p.Refuse = pick(r, 5, 20, 100, 1000), 0
+		if chance(r, 50) {
+			p.Delay, p.Tick = between(r, 10*millisecond, 40*millisecond), second
+			p.Timeout = 10 * p.Tick
+		}
+	}, tune: func(r *rand.Rand, f *Fault) {
+		if f.Kind != SlowDisk {
+			briefly(r, f)
+		}
+	}},
+	// Somebody asks in the name of servers that restart.
+	{name: "twins", kinds: []Kind{Twin, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
+	// Servers are away while all others are replaced.
+	{name: "away", kinds: []Kind{Crash, Isolate, Join, Leave}, mean: 3 * second, world: growing, tune: func(r *rand.Rand, f *Fault) {
+		switch f.Kind {
+		case Crash, Isolate:
+			f.Dur = between(r, 5*second, 20*second)
+		case Leave:
+			f.Arg = 1
+		}
+	}},
+	// Writes are refused for a moment while answers get lost.
+	{name: "refusals", kinds: []Kind{LowDisk, Dropped, Loss}, mean: second, world: func(r *rand.Rand, p *Plan) {
+		p.Servers, p.Spare, p.Observe = pick(r, 1, 1, 3), 0, 0
+		p.Window, p.Think, p.Clients, p.HalfOpen = 8, between(r, 20*millisecond, 100*millisecond), 7, 50
+		p.Refuse = 128 << 10
+	}, tune: func(r *rand.Rand, f *Fault) {
+		if f.Dur = between(r, 100*millisecond, 1500*millisecond); f.Kind == LowDisk {
+			f.Arg = between(r, -20<<10, -1)
+		} else if f.Kind == Loss {
+			f.Arg, f.Dur = 30, 2*f.Dur
+		}
+	}},
 	{name: "sparse", kinds: []Kind{Transfer, Crash, Reset}, mean: 8 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second
@@ -101,6 +139,17 @@ var profiles = []profile{
 		p.Servers, p.Quits, p.Window, p.Think, p.HalfOpen, p.Tick = 3, 0, 8, between(r, 10*millisecond, 50*millisecond), 0, second
 		p.Timeout, p.Jitter, p.Clients = 20*p.Tick, 20*millisecond, 6
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, 100*millisecond, 400*millisecond) }},
+	// Followers start again and again, each time with syncs that have yet to be answered.
+	{name: "reborn", kinds: []Kind{Crash, Pause}, mean: second / 4, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.Clients, p.Syncs, p.Quits, p.Think, p.HalfOpen = 3, 7, 60, 0, between(r, 5*millisecond, 20*millisecond), 0
+		p.Tick, p.Sync, p.Refuse = second, millisecond/10, 0
+		p.Timeout, p.Delay, p.Jitter = 20*p.Tick, 5*millisecond, 20*millisecond
+	}, tune: func(r *rand.Rand, f *Fault) {
+		if f.Dur = between(r, millisecond, 20*millisecond); f.Kind == Pause {
+			f.Dur = between(r, 50*millisecond, 500*millisecond)
+		}
+	}},
 	{name: "takeover", kinds: []Kind{Flap, OneWay, Cut}, mean: second / 3, world: func(r *rand.Rand, p *Plan) {
 		restless(r, p)
 		fixed(r, p)
@@ -152,6 +201,14 @@ func growing(r *rand.Rand, p *Plan) {
 	if p.Servers == 4 {
 		p.Observe = 1
 	}
+}
+
+// changing is a world whose ensemble changes all the time, while servers stop, freeze
+// and lose their disks.
+func changing(r *rand.Rand, p *Plan) {
+	growing(r, p)
+	p.Changing, p.Tick = true, 200*millisecond
+	p.Timeout = 20 * p.Tick
 }
 
 // fixed is an ensemble that stays as it is.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
 )
 
 // Stats count what a World did.
@@ -34,14 +35,21 @@ type Stats struct {
 	Forgot           int // promises lost with a damaged disk
 	Doubled          int // messages that arrived twice
 	Throttled        int // writes refused for lack of room
+	Reaped           int // TTL znodes removed when their time was over
+	Untold           int // times that a write waited until its client knew of one
 	ReadOnly         int // replies of servers without a quorum
 	Entered          int // local sessions that wrote
 	Unknown          int // local sessions that a server refused which knew nothing of them
 	Faded            int // local sessions that their server ended for their silence
 	Confined         int // ephemeral znodes refused to local sessions
 	Upgraded         int // local sessions that got one
+	Healed           int // replicas that had diverged and took the others' state
 	Joins            int // servers that joined with an empty disk
 	Reconfigs        int // changes of membership
+	Staged           int // of those asked for at feature level 2 or above
+	Changes          int // of those in force, and answered
+	Dropped          int // of those given up
+	Majorities       int // times that M1 was checked
 	Promotions       int // voters that were none before
 	Duplicates       int // requests that came again
 	Gaps             int // requests that came before an earlier one
@@ -110,8 +118,8 @@ func newWorld(p Plan) *World {
 	w := &World{
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
-		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}},
-		stats:  Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{},
+		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}, lives: map[string]lifetime{}},
+		stats:  Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
@@ -123,7 +131,10 @@ func newWorld(p Plan) *World {
 		w.cuts[i], w.links[i] = make([]int, n), make([]*link, n)
 	}
 	for i := 1; i < n; i++ {
-		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1]}
+		s := &host{w: w, id: uint64(i), index: i, rate: p.Drift[i-1], level: tree.FeatureLevelMax}
+		if slices.Contains(p.Old, i) {
+			s.level = levelFirst
+		}
 		s.disk = disk{fs: storage.NewMemFS(), w: w, s: s}
 		w.servers = append(w.servers, s)
 	}
@@ -228,6 +239,7 @@ func (w *World) heal() {
 	clear(w.loss)
 	clear(w.double)
 	w.operator.commands = nil
+	w.upgradeAll()
 	for _, s := range w.servers {
 		s.disk.fs.LieAboutSync = false
 		s.disk.fs.Budget, s.disk.slow, s.disk.cutIn, s.disk.errorIn = 0, 0, 0, 0
@@ -278,6 +290,9 @@ func (w *World) unquiet() string {
 		if _, ok := find(w.wanted, id); !ok {
 			return fmt.Sprintf("the vote of server %d counts, which has left", id)
 		}
+	}
+	if id := w.levelsBehind(); id != 0 {
+		return fmt.Sprintf("the highest feature level is not in force at server %d", id)
 	}
 	for _, c := range w.clients {
 		if c.task != resting {

@@ -46,13 +46,20 @@ type host struct {
 	pauses  []span
 	held    []func()
 
+	diverged  bool            // its state was made another one
+	level     int32           // highest feature level that its version knows
 	installed bool            // somebody has set it up
 	stopped   bool            // on purpose
 	joins     int             // how often an operator has begun to make it a member
 	config    []quorum.Member // in its configuration
 	begun     bool            // it has a log
 	wiped     bool            // its disk was replaced, and it has not joined anew
-	lost      uint64          // index it had acknowledged then
+	replaced  bool            // its disk was replaced, and its vote doesn't count yet again
+	// countsFrom is the entry from which on it does, if it was replaced and votes again;
+	// 0 if that isn't known yet.
+	countsFrom uint64
+	lost       uint64 // index it had acknowledged then
+	joinedAt   int64  // when it had joined anew
 
 	promise  promise
 	voted    votes
@@ -92,6 +99,8 @@ type life struct {
 	loop *quorum.Loop
 	rep  *server.Replica
 
+	twisted bool  // the next entry makes its state another one
+	level   int32 // highest feature level that its version knows
 	inbox   []quorum.Event
 	ticks   int
 	due     bool  // a turn is scheduled
@@ -103,6 +112,7 @@ type life struct {
 	ended   bool
 
 	peers     map[uint64]bool // it connects to
+	accepted  uint64          // connections of peers
 	questions []question
 	askers    map[uint64]bool // peers that asked while its disk was empty
 	voters    []uint64        // raft's after the last Apply, and those before
@@ -119,18 +129,19 @@ func (s *host) start() {
 	w := s.w
 	w.logger(s.id).Info("starts")
 	s.lives++
-	l := &life{w: w, s: s, newID: server.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
+	l := &life{w: w, s: s, level: s.level, newID: server.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
 	s.life = l
 	s.disk.begin(l)
 	l.protect(func() {
-		switch cluster, err := storage.ReadIdentity(s.disk.fs, dataDir); {
+		switch cluster, err := storage.ReadIdentity(s.disk.fs, dataDir, w.logDir()); {
 		case err == nil:
-			after, err := l.joining()
+			b, err := l.joining()
 			if err != nil {
 				l.refused(err)
 				return
 			}
-			l.begin(quorum.Beginning{Cluster: cluster, JoinedAfter: after})
+			b.Cluster = cluster
+			l.begin(b)
 		case !errors.Is(err, fs.ErrNotExist):
 			l.refused(err)
 		case s.promise != promise{}:
@@ -155,6 +166,11 @@ func (l *life) begin(b quorum.Beginning) {
 			link := w.links[s.index][other.index]
 			link.up, link.backoff = false, backoffMin
 		}
+	}
+	if !s.begun && b.Cluster != 0 {
+		// A new server that the others began without joins as one that lost its disk
+		// does: it was taken out, and doesn't count before it votes.
+		s.replaced, s.countsFrom, w.unsettled = true, 0, true
 	}
 	s.begun = true
 	l.SetPeers(s.config)
@@ -183,13 +199,11 @@ func (l *life) open(b quorum.Beginning) {
 	if err != nil {
 		panic(err)
 	}
-	settings := tree.DefaultSettings()
-	settings.ExtendedTypes, settings.ReconfigEnabled = plan.TTL, true
 	tick := time.Duration(plan.Tick)
 	rep, applied, err := server.NewReplica(server.ReplicaOptions{
 		Options: server.Options{
 			ID: s.id, Members: s.config, Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
-			LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
+			LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: l.settings(), SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
 		},
 		Dir: dir, Cluster: clusterID, Auth: registry,
 		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,
@@ -200,8 +214,8 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	l.rep = rep
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
-		ID: s.id, Dir: dir, State: &watched{Replica: rep, l: l}, Shell: l, Applied: applied, Members: s.config,
-		JoinedAfter: b.JoinedAfter, OnJoined: l.joined, ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
+		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: rep, l: l}, Shell: l, Applied: applied, Members: s.config,
+		JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined, ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
 	if err != nil {
 		l.refused(err)
@@ -211,10 +225,26 @@ func (l *life) open(b quorum.Beginning) {
 	l.voters, l.outgoing = l.loop.Voters()
 }
 
+// logDir is where the servers' logs lie, on the same disk.
+func (w *World) logDir() string {
+	if w.plan.TwoDirs {
+		return "/log"
+	}
+	return dataDir
+}
+
+// settings are those that the server is configured with.
+func (l *life) settings() tree.Settings {
+	settings := tree.DefaultSettings()
+	settings.FeatureLevel = l.level
+	settings.ExtendedTypes, settings.ReconfigEnabled = l.w.plan.TTL, true
+	return settings
+}
+
 // storageOptions are those of every data directory.
 func (w *World) storageOptions(fs *storage.MemFS, salts *rand.Rand) storage.Options {
 	return storage.Options{
-		FS: fs, Dir: dataDir, ClusterID: clusterID, SegmentSize: w.plan.SegmentSize, CacheSize: w.plan.CacheSize,
+		FS: fs, Dir: dataDir, LogDir: w.logDir(), ClusterID: clusterID, SegmentSize: w.plan.SegmentSize, CacheSize: w.plan.CacheSize,
 		Rand: &diceReader{salts}, Go: func(f func()) { f() },
 		Space: storage.SpaceLimits{WarnPercent: -1, RefusePercent: -1, RefuseBytes: max(w.plan.Refuse, 1), ReserveBytes: reserveBytes},
 	}
@@ -341,6 +371,9 @@ func (l *life) turn() {
 // failed ends a process whose log can't be written any more.
 func (l *life) failed(err error) {
 	s := l.s
+	if l.gaveUp(err) {
+		return
+	}
 	if !s.disk.failing(err) {
 		s.w.fail("server %d stops: %v", s.id, err)
 		return
@@ -417,7 +450,10 @@ func (l *life) lookAtSpace(led bool) {
 		state, err := l.dir.SpaceState()
 		if err == nil {
 			l.full = state.Level == storage.SpaceRefuse
-			l.rep.Room(!l.full)
+			l.rep.Space(state)
+			if state.Short {
+				l.Purge(l.w.plan.SnapshotsKept)
+			}
 		} else if err := l.dir.Log().Err(); err == nil && !l.s.disk.failing(err) {
 			l.w.trace(0x11)
 		}
@@ -472,6 +508,9 @@ func (l *life) Send(to uint64, kind quorum.FrameKind, payload []byte) bool {
 
 // Connected implements quorum.Shell.
 func (l *life) Connected(to uint64) bool { return l.w.links[l.s.index][to].up }
+
+// Room implements quorum.Shell.
+func (l *life) Room(to uint64) bool { return l.Connected(to) }
 
 // streamRate is how many bytes of a snapshot pass in one ns.
 const streamRate = 0.02

@@ -50,6 +50,8 @@ func Shrink(p Plan, patience time.Duration) *Result {
 		func(q *Plan) { q.TTL = false },
 		func(q *Plan) { q.Local, q.Upgrading = false, false },
 		func(q *Plan) { q.Midway = false },
+		func(q *Plan) { q.Old = nil },
+		func(q *Plan) { q.TwoDirs = false },
 		func(q *Plan) { q.SnapCount = 1000 },
 		func(q *Plan) { q.SegmentSize = 64 << 10 },
 		func(q *Plan) { q.Drift = slices.Repeat([]float64{1}, q.Servers+q.Spare) },

@@ -23,6 +23,7 @@ var (
 	flagSeconds = flag.Int("sim.seconds", 60, "simulated seconds of faults in each seed")
 	flagBudget  = flag.Duration("sim.budget", 8*time.Minute, "real time after which no seed is begun; a run that doesn't get through its seeds fails")
 	flagHours   = flag.Float64("sim.hours", 0, "a run of fewer simulated hours fails")
+	flagChanges = flag.Int("sim.changes", 0, "a run with fewer changes of membership that were answered fails")
 	flagWorkers = flag.Int("sim.workers", 2, "processes")
 	flagWorker  = flag.Int("sim.worker", -1, "number of this process among the workers")
 	flagShrink  = flag.Duration("sim.shrink", 20*time.Second, "how long to look for a smaller plan that fails")
@@ -102,7 +103,10 @@ func TestSeeds(t *testing.T) {
 	if hours := float64(s.simulated) / 3600e9; hours < *flagHours {
 		t.Errorf("only %.1f hours were simulated, not %.1f: this run shows too little", hours, *flagHours)
 	}
-	if s.seeds >= 50 {
+	if s.stats.Changes < *flagChanges {
+		t.Errorf("only %d changes of membership were answered, not %d: this run shows too little", s.stats.Changes, *flagChanges)
+	}
+	if s.seeds >= 50 && *flagProfile == "" {
 		s.enough(t)
 	}
 }
@@ -330,8 +334,9 @@ func (s *sum) add(r *report) {
 		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
-		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
-		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
+		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Reaped, &b.Reaped}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
+		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
+		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
 	} {
 		*f.to += *f.from
 	}
@@ -377,10 +382,10 @@ func (s *sum) enough(t *testing.T) {
 	marks := map[string]int{
 		"expired sessions": st.Expired, "elections": st.Elections - s.seeds, "snapshots written": st.SnapshotsWritten,
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
-		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
+		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "changes answered": st.Changes, "changes given up": st.Dropped, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
 		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
-		"replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
+		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}
 	names := make([]string, 0, len(marks))
 	for name := range marks {

@@ -52,8 +52,16 @@ type World struct {
 	wanted   []quorum.Member // the membership decided on last; nil before there is one
 	// electorate are the servers that were ever to have a vote.
 	electorate map[uint64]bool
-	voters     []uint64 // raft's, as of the entry votersAt
-	leaving    []uint64 // voters before, while raft changes them
+	// dismissed are the servers that were not to have a vote since they got theirs.
+	dismissed  map[uint64]bool
+	asked      []quorum.Member // by a change that is not named yet
+	changing   bool            // a change is named and not answered yet
+	strict     bool            // the membership was named at feature level 2 or above: M1 holds
+	lostAt     int             // entries of the log when a disk was lost last: fewer disks may hold those
+	majorityAt int             // entries of the log when M1 was checked last
+	unsettled  bool            // something else that M1 depends on has changed since
+	voters     []uint64        // raft's, as of the entry votersAt
+	leaving    []uint64        // voters before, while raft changes them
 	votersAt   uint64
 	// lastFault is when the last fault so far is over, its aftermath included.
 	lastFault int64
@@ -122,6 +130,7 @@ func (w *World) step() bool {
 	w.steps++
 	w.trace(uint64(e.at), e.seq)
 	e.run()
+	w.majority()
 	return true
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -163,6 +164,56 @@ func str(v any, err error) string {
 		return fmt.Sprint(v.GetVoters(), v.GetLearners(), v.GetVotersOutgoing(), v.GetLearnersNext(), v.GetAutoLeave(), err)
 	}
 	return fmt.Sprint(v, err)
+}
+
+// TestAppendOfManyLargeEntries writes more in one Append than a frame takes, its
+// commit among the entries, and finds all of it again.
+func TestAppendOfManyLargeEntries(t *testing.T) {
+	t.Parallel()
+	o := smallOptions(NewMemFS(), 1)
+	d := mustOpen(t, o)
+	entries := batch(1, 1, 5, frameSizeAim/3)
+	entries = append(entries, batch(6, 1, 3, 100)...)
+	for _, e := range entries[:5] {
+		for i := range e.Data {
+			e.Data[i] = byte(e.GetIndex())
+		}
+	}
+	if err := d.Log().Append(hs(1, 2, 7), entries, true); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Log().Stats().Appends; n != 3 {
+		t.Errorf("%d frames instead of 3", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = mustOpen(t, o)
+	got, err := d.Log().Entries(1, 9, 1<<40)
+	if err != nil || len(got) != len(entries) {
+		t.Fatalf("%d of %d entries: %v", len(got), len(entries), err)
+	}
+	for i, e := range got {
+		if !bytes.Equal(e.GetData(), entries[i].GetData()) {
+			t.Errorf("entry %d is another one", e.GetIndex())
+		}
+	}
+	if hard, _, err := d.Log().InitialState(); err != nil || hard.GetCommit() != 7 || hard.GetVote() != 2 {
+		t.Errorf("the state is %v, %v", hard, err)
+	}
+}
+
+// TestChunkTooLarge refuses a chunk that no reader takes.
+func TestChunkTooLarge(t *testing.T) {
+	d := mustOpen(t, smallOptions(NewMemFS(), 1))
+	w, err := d.CreateSnapshot(Meta{Index: 1, Term: 1, ConfState: &raftpb.ConfState{Voters: []uint64{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteChunk(make([]byte, ChunkSizeMax+1)); err == nil {
+		t.Error("a chunk of more than ChunkSizeMax bytes was written")
+	}
+	w.Abort()
 }
 
 // TestBrokenInvariantsPanic: what raft never does is not written down.

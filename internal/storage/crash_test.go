@@ -22,7 +22,7 @@ func TestPowerCutAtEveryCall(t *testing.T) {
 
 func cutScript(t *testing.T, seed uint64) (images int) {
 	fs := NewMemFS()
-	s := newScript(smallOptions(fs, seed), seed)
+	s := newScript(oneOrTwo(fs, seed), seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	calls := 0
 	fs.Hook = func(c Call) error {

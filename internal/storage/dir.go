@@ -30,7 +30,7 @@ type Options struct {
 	LogDir string
 	// ClusterID is part of every checksum, so that another ensemble's files never pass for ours. Not 0.
 	ClusterID uint64
-	// SegmentSize is the size in bytes of a full-grown log segment; 0 means 64 MiB, the least is 2 KiB.
+	// SegmentSize is the size in bytes of a full-grown log segment; 0 means 64 MiB, less on a small disk; the least is 2 KiB.
 	SegmentSize int64
 	// CacheSize bounds in bytes the newest entries kept in memory; 0 means 64 MiB.
 	CacheSize int
@@ -44,6 +44,7 @@ type Options struct {
 	OnSync func(d time.Duration, bytes int)
 
 	window int64 // a multiple of the sector size; windowStep, but in tests
+	adapts bool  // SegmentSize is not given: it follows the size of the disk
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -56,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.LogDir == "" {
 		o.LogDir = o.Dir
 	}
-	if o.SegmentSize == 0 {
+	if o.adapts = o.SegmentSize == 0; o.adapts {
 		o.SegmentSize = segmentSizeDefault
 	}
 	o.SegmentSize = int64(pad(int(max(o.SegmentSize, segmentSizeMin)), sectorSize))
@@ -108,6 +109,9 @@ type Recovery struct {
 	DamagedSnapshots []error
 	// Undone is set when a snapshot from a peer was only half installed at the crash, and was given up.
 	Undone bool
+	// NewDataDir is set when the log has a directory of its own and was in use, but the data directory was not: it is new, or
+	// its content is lost. The log alone had everything.
+	NewDataDir bool
 }
 
 // Open takes a data directory for this process and recovers it: the newest verified snapshot and the log
@@ -122,11 +126,15 @@ func Open(o Options) (*Dir, error) {
 	d.log = &Log{
 		fs: o.FS, path: o.LogDir, cluster: o.ClusterID, rand: o.Rand, target: o.SegmentSize, onSync: o.OnSync,
 		tail:   tail{budget: o.CacheSize},
-		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go},
+		spares: spares{fs: o.FS, path: o.LogDir, spawn: o.Go, most: o.SegmentSize},
 	}
+	d.log.spares.room = d.log.purgeNow
 	d.space = space{fs: o.FS, path: o.LogDir, limits: o.Space}
 	d.log.spares.reserve = d.space.release
 	if err := d.take(); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	if err := d.adapt(o.adapts); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	err = d.recover()

@@ -43,6 +43,23 @@ func (e *ClusterError) Error() string {
 	return fmt.Sprintf("%s belongs to cluster %#x, this server to cluster %#x. Nothing was changed. Check the data directory's path", e.File, e.Found, e.Wanted)
 }
 
+// MissingError says that of a server's two directories, for snapshots and for the log, one lacks what the other
+// proves to have been there: its file system is not mounted, it was emptied or lost, or the paths were mixed up. Nothing was
+// changed. Found with errors.As.
+type MissingError struct {
+	Dir, Other string // the directory that lacks something, and the one that proves it
+	Reason     string
+	Do         string // what to do
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s and %s do not belong together: %s. Nothing was changed. %s", e.Dir, e.Other, e.Reason, e.Do)
+}
+
+// doRestore is what to do when one of two directories is lost.
+const doRestore = "Is its file system mounted? If so restore it from a copy, or, if the other servers of its ensemble run, remove everything " +
+	"in both but myid and start this server again: it joins under its id and takes everything from them"
+
 // ErrClosed is returned by methods of a closed Dir and of its Log.
 var ErrClosed = errors.New("data directory is closed")
 

@@ -79,7 +79,7 @@ func countCalls(t *testing.T, seed uint64, steps int) []Call {
 		calls = append(calls, c)
 		return nil
 	}
-	s := newScript(smallOptions(fs, seed), seed)
+	s := newScript(oneOrTwo(fs, seed), seed)
 	s.run(steps)
 	if s.err != nil {
 		t.Fatalf("seed %d: %v", seed, s.err)
@@ -115,7 +115,7 @@ func TestEveryCallFails(t *testing.T) {
 func failCall(seed uint64, n int, fault error, rng *rand.Rand) string {
 	fs := NewMemFS()
 	fs.KeepCache = n%2 == 0
-	s := newScript(smallOptions(fs, seed), seed)
+	s := newScript(oneOrTwo(fs, seed), seed)
 	calls, op := 0, ""
 	fs.Hook = func(c Call) error {
 		if calls++; calls == n+1 {
@@ -157,7 +157,7 @@ func TestKilledAtEveryCall(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		for n, c := range countCalls(t, seed, 40) {
 			fs := NewMemFS()
-			s := newScript(smallOptions(fs, seed), seed)
+			s := newScript(oneOrTwo(fs, seed), seed)
 			calls := 0
 			fs.Hook = func(Call) error {
 				if calls++; calls > n {

@@ -44,8 +44,12 @@ const (
 	trailerSize      = 24
 
 	// frameSizeMax bounds one batch: beyond it lengths would not fit the header's 32 bits
-	// with room to spare, and no queue of the server lets that much wait.
+	// with room to spare. No entry of the server comes near it.
 	frameSizeMax = 1 << 30
+
+	// frameSizeAim is where a batch of several entries is written as several frames.
+	// Usual ones are far smaller; a follower's may have what many messages brought.
+	frameSizeAim = 64 << 20
 
 	// flagSeal marks the last frame of a segment: the next segment exists and is durable.
 	flagSeal = 1
@@ -97,10 +101,13 @@ func nextChain(h *frameHeader, salt uint64, crc uint32) uint64 {
 func frameSize(entries []*raftpb.Entry) int {
 	n := frameHeaderSize + trailerSize
 	for _, e := range entries {
-		n += recordHeaderSize + pad(len(e.GetData()), 8)
+		n += recordSize(e)
 	}
 	return n
 }
+
+// recordSize is the length of an entry's record with its padding.
+func recordSize(e *raftpb.Entry) int { return recordHeaderSize + pad(len(e.GetData()), 8) }
 
 // appendFrame appends a frame and its padding to buf, whose length is a multiple of the
 // sector size, and returns it with the chain after the frame. h.length, first and count are set here.

@@ -1,23 +1,166 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"strings"
 )
 
-// identityName is a file that says that this directory was once in use. Its absence means nothing: it is made again. But
-// with it and without a log, a log was lost.
+// identityName is a file that says that a directory is in use, and by which cluster. Each of the two directories has one,
+// with the same text. Its absence means nothing: it is made again. But with it and without a log, a log was lost.
 const identityName = "IDENTITY"
+
+// holding is what one directory has of a server's data.
+type holding struct {
+	identity  bool
+	segments  bool
+	snapshots bool
+}
+
+func (h *holding) note(name string) {
+	if name == identityName {
+		h.identity = true
+	}
+	if _, ok := numbered(name, segmentSuffix); ok {
+		h.segments = true
+	}
+	if _, ok := numbered(name, snapshotSuffix); ok {
+		h.snapshots = true
+	}
+}
+
+// ReadIdentity returns the id of the cluster that a server's data belongs to. dir holds the snapshots, and logDir the log;
+// "" stands for dir. If both are new, or not there, the error satisfies errors.Is(err, fs.ErrNotExist). If only one
+// is, and the other can't do without it, the error is a MissingError: such a server must not be taken for a new one.
+func ReadIdentity(fsys FS, dir, logDir string) (cluster uint64, err error) {
+	if logDir == "" {
+		logDir = dir
+	}
+	data, err := lookAt(fsys, dir)
+	if err != nil {
+		return 0, err
+	}
+	log, err := lookAt(fsys, logDir)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkHoldings(dir, logDir, data, log); err != nil {
+		return 0, err
+	}
+	switch {
+	case log.identity:
+		return readIdentity(fsys, logDir)
+	case data.identity:
+		return readIdentity(fsys, dir)
+	case log.segments: // a crash during the first start
+		return clusterOfLog(fsys, logDir)
+	}
+	return 0, fmt.Errorf("read which cluster %s belongs to: it is new: %w", logDir, fs.ErrNotExist)
+}
+
+func lookAt(fsys FS, dir string) (h holding, err error) {
+	names, err := fsys.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return h, fmt.Errorf("read directory: %w", err)
+	}
+	for _, name := range names {
+		h.note(name)
+	}
+	return h, nil
+}
+
+// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log without the other directory
+// is complete as long as it begins at the first entry; recovery finds that out.
+func checkHoldings(dir, logDir string, data, log holding) error {
+	one := dir == logDir
+	switch {
+	case one && !log.segments && (log.identity || log.snapshots):
+		return damaged(dir, 0, "the directory was in use, but all log segments are missing; if the log was kept in a "+
+			"directory of its own, name that again (dataLogDir)")
+	case one:
+		return nil
+	case data.segments && log.segments:
+		return &MissingError{Dir: logDir, Other: dir, Reason: "both hold log segments, and an old log must not be taken for the present one",
+			Do: "Move away the segments (*.log) that are not in use any more"}
+	case data.segments:
+		return &MissingError{Dir: logDir, Other: dir, Reason: "the log lies in the data directory, not in the log directory",
+			Do: "Move *.log, spare-* and reserve to the log directory, or configure the log directory of before (dataLogDir)"}
+	case !log.segments && (log.identity || data.identity || data.snapshots):
+		return &MissingError{Dir: logDir, Other: dir, Reason: "the log is missing, though the directories were in use: with it are " +
+			"lost this server's votes and what it acknowledged", Do: doRestore}
+	}
+	return nil
+}
+
+func readIdentity(fsys FS, dir string) (cluster uint64, err error) {
+	path := filepath.Join(dir, identityName)
+	f, err := fsys.OpenRead(path)
+	if err != nil {
+		return 0, fmt.Errorf("open identity: %w", err)
+	}
+	defer f.Close()
+	want := (&Log{}).identityText()
+	b := make([]byte, len(want))
+	if err := readFull(f, b, 0); err != nil {
+		return 0, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	var format int
+	if _, err := fmt.Sscanf(string(b), "zooid data directory\nformat %d\ncluster %x\n", &format, &cluster); err != nil || format != segmentFormat || cluster == 0 {
+		return 0, damaged(path, 0, "want the form %q, found %q", want, b)
+	}
+	return cluster, nil
+}
+
+// clusterOfLog returns the cluster that the first segment in a directory names.
+func clusterOfLog(fsys FS, dir string) (uint64, error) {
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("read log directory: %w", err)
+	}
+	for _, name := range names {
+		if _, ok := numbered(name, segmentSuffix); !ok {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		f, err := fsys.OpenRead(path)
+		if err != nil {
+			return 0, fmt.Errorf("open log segment: %w", err)
+		}
+		defer f.Close()
+		b := make([]byte, sectorSize)
+		if err := readFull(f, b, 0); err != nil {
+			return 0, fmt.Errorf("read log segment %s: %w", path, err)
+		}
+		h, fault := parseSegmentHeader(b)
+		if fault != "" {
+			return 0, damaged(path, 0, "%s", fault)
+		}
+		return h.cluster, nil
+	}
+	return 0, fmt.Errorf("read which cluster the log in %s belongs to: no segment is there any more: %w", dir, fs.ErrNotExist)
+}
 
 func (l *Log) identityText() string {
 	return fmt.Sprintf("zooid data directory\nformat %d\ncluster %016x\n", segmentFormat, l.cluster)
 }
 
+// checkIdentity compares the text of each directory that has one.
 func (r *recovery) checkIdentity() error {
-	if !r.identity {
-		return nil
+	for _, dir := range r.dir.dirs() {
+		if !r.holdings[dir].identity {
+			continue
+		}
+		if err := r.checkIdentityIn(dir); err != nil {
+			return err
+		}
 	}
-	path := filepath.Join(r.path, identityName)
+	return nil
+}
+
+func (r *recovery) checkIdentityIn(dir string) error {
+	path := filepath.Join(dir, identityName)
 	f, err := r.fs.OpenRead(path)
 	if err != nil {
 		return fmt.Errorf("open identity: %w", err)
@@ -32,6 +175,12 @@ func (r *recovery) checkIdentity() error {
 	if err := readFull(f, b, 0); err != nil {
 		return fmt.Errorf("read identity: %w", err)
 	}
+	var other uint64
+	if at := strings.Index(want, "cluster "); size == int64(len(want)) && string(b[:at]) == want[:at] {
+		if _, err := fmt.Sscanf(string(b[at:]), "cluster %x\n", &other); err == nil && other != r.cluster && dir != r.path {
+			return &ClusterError{File: path, Found: other, Wanted: r.cluster}
+		}
+	}
 	for i := range want {
 		if i >= len(b) || b[i] != want[i] || size != int64(len(want)) && i == len(want)-1 {
 			return damaged(path, int64(i), "want %q; the log is of cluster %#x", want, r.cluster)
@@ -40,8 +189,23 @@ func (r *recovery) checkIdentity() error {
 	return nil
 }
 
-func (r *recovery) writeIdentity() error {
-	path := filepath.Join(r.path, identityName)
+// writeIdentities gives each directory its text. The log's is first: without it a log that is lost later, before
+// the first snapshot, would go unnoticed.
+func (r *recovery) writeIdentities() error {
+	for _, dir := range []string{r.path, r.dir.path} {
+		if r.holdings[dir].identity {
+			continue
+		}
+		if err := r.writeIdentity(dir); err != nil {
+			return err
+		}
+		r.holdings[dir].identity = true
+	}
+	return nil
+}
+
+func (r *recovery) writeIdentity(dir string) error {
+	path := filepath.Join(dir, identityName)
 	f, err := r.fs.Create(path + tmpSuffix)
 	if err != nil {
 		return &FatalError{"create", path, err}
@@ -56,8 +220,8 @@ func (r *recovery) writeIdentity() error {
 	if err := r.fs.Rename(path+tmpSuffix, path); err != nil {
 		return &FatalError{"rename", path, err}
 	}
-	if err := r.fs.SyncDir(r.path); err != nil {
-		return &FatalError{"sync directory", r.path, err}
+	if err := r.fs.SyncDir(dir); err != nil {
+		return &FatalError{"sync directory", dir, err}
 	}
 	return nil
 }

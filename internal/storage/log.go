@@ -90,7 +90,7 @@ func (l *Log) Append(hs *raftpb.HardState, entries []*raftpb.Entry, mustSync boo
 		l.mu.Unlock()
 		return nil
 	}
-	return l.fail(l.appendBatch(hard, entries))
+	return l.fail(l.appendBatches(hard, entries))
 }
 
 // Err returns the error that ended the log, if any.
@@ -138,11 +138,30 @@ func (l *Log) checkAppend(hard hardState, entries []*raftpb.Entry) {
 	}
 }
 
+// appendBatches writes entries as one frame, or as several if they are many. What is
+// committed stands only in the last one: it may be among the entries.
+func (l *Log) appendBatches(hard hardState, entries []*raftpb.Entry) error {
+	for frameSize(entries) > frameSizeAim && len(entries) > 1 {
+		n, size := 1, recordSize(entries[0])
+		for n < len(entries)-1 && size+recordSize(entries[n]) <= frameSizeAim {
+			size += recordSize(entries[n])
+			n++
+		}
+		early := hard
+		early.commit = min(hard.commit, l.hard.commit)
+		if err := l.appendBatch(early, entries[:n]); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return l.appendBatch(hard, entries)
+}
+
 // appendBatch writes a frame, rolling to the next segment first if it does not fit.
 func (l *Log) appendBatch(hard hardState, entries []*raftpb.Entry) error {
 	need := int64(pad(frameSize(entries), sectorSize))
 	if need > frameSizeMax {
-		panic(fmt.Sprintf("storage: batch of %d bytes; at most %d", need, frameSizeMax))
+		return fmt.Errorf("append to the log: entry %d takes %d bytes; at most %d", entries[0].GetIndex(), need, frameSizeMax)
 	}
 	if err := l.spares.failed(); err != nil {
 		return err

@@ -23,6 +23,15 @@ func (s saltSource) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// oneOrTwo are smallOptions, for every third seed with a log directory of its own.
+func oneOrTwo(fs FS, seed uint64) Options {
+	o := smallOptions(fs, seed)
+	if seed%3 == 0 {
+		o.LogDir = "log"
+	}
+	return o
+}
+
 // smallOptions make segments of 8 sectors, so that a few appends roll, and no goroutines.
 func smallOptions(fs FS, seed uint64) Options {
 	return Options{

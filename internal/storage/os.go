@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 const (
@@ -30,7 +31,7 @@ func (OS) Create(name string) (File, error) {
 }
 
 func openOS(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, fileMode)
+	f, err := descriptors.open(name, flag)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,12 @@ func (OS) Remove(name string) error { return os.Remove(name) }
 
 // ReadDir lists the names of a directory's plain files, sorted.
 func (OS) ReadDir(dir string) ([]string, error) {
-	list, err := os.ReadDir(dir)
+	d, err := descriptors.open(dir, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	list, err := d.ReadDir(-1)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +61,13 @@ func (OS) ReadDir(dir string) ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
+	slices.Sort(names)
 	return names, nil
 }
 
 // SyncDir makes all earlier creates, renames and removes in dir durable.
 func (OS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := descriptors.open(dir, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

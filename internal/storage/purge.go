@@ -11,7 +11,7 @@ import (
 const SnapshotsKept = 3
 
 // Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep less than 1 means
-// SnapshotsKept. Snapshots not verified since Open are read and verified first; one that is damaged does not count. It may take
+// SnapshotsKept; where space is short (SpaceState.Short) it is 1, whatever the caller says. Snapshots not verified since Open are read and verified first; one that is damaged does not count. It may take
 // seconds, and holds up no Append for longer than one removal takes. It returns how many snapshots
 // and segments went.
 func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
@@ -22,6 +22,9 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	defer d.maintain.Unlock()
 	if err := d.log.Err(); err != nil {
 		return 0, 0, err
+	}
+	if state, err := d.look(); err == nil && state.Short {
+		keep = 1
 	}
 	kept, err := d.newestVerified(keep)
 	if err != nil || len(kept) == 0 {
@@ -102,7 +105,44 @@ const placesCopied = 1 << 14
 // purge gives up the segments all of whose entries are at or below index; never the active one.
 func (l *Log) purge(index uint64) (int, error) {
 	l.write.Lock() // for a moment: an Append judges its entries by base and places
+	void, err := l.forget(index)
+	l.write.Unlock()
+	if err != nil || len(void) == 0 {
+		return len(void), err
+	}
+	return len(void), l.retire(void) // the syncs in it take their time; readers need not wait for them
+}
+
+// purgeNow removes the segments that the newest verified snapshot has made superfluous, for an Append, which holds write, that
+// finds the disk full. It reports whether there were any.
+func (l *Log) purgeNow() (bool, error) {
+	l.mu.RLock()
+	index := l.snapshot.Index
+	l.mu.RUnlock()
+	void, err := l.forget(index)
+	for _, s := range void {
+		if err == nil {
+			err = l.removeSegment(s)
+		}
+	}
+	return len(void) > 0, err
+}
+
+func (l *Log) removeSegment(s *segment) error {
+	if err := l.fs.Remove(s.path); err != nil {
+		return &FatalError{"remove", s.path, err}
+	}
+	if err := l.fs.SyncDir(l.path); err != nil {
+		return &FatalError{"sync directory", l.path, err}
+	}
+	return nil
+}
+
+// forget takes the segments all of whose entries are at or below index out of the log, closes their files and returns them.
+// The caller holds write.
+func (l *Log) forget(index uint64) ([]*segment, error) {
 	l.files.Lock()
+	defer l.files.Unlock()
 	l.mu.Lock()
 	n := 0
 	for n < len(l.segments)-1 && l.segments[n].last <= index {
@@ -121,11 +161,5 @@ func (l *Log) purge(index uint64) (int, error) {
 		}
 	}
 	l.mu.Unlock()
-	l.write.Unlock()
-	err := closeAll(void)
-	l.files.Unlock() // the syncs that follow take their time; readers need not wait for them
-	if err != nil {
-		return n, err
-	}
-	return n, l.retire(void)
+	return void, closeAll(void)
 }

@@ -19,7 +19,7 @@ type recovery struct {
 	spare    []string // names
 	void     []*segment
 	verified map[uint64]Meta
-	identity bool
+	holdings map[string]*holding // by directory
 	reserved bool
 
 	window    window
@@ -29,7 +29,7 @@ type recovery struct {
 }
 
 func (d *Dir) recover() error {
-	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}}
+	r := &recovery{Log: d.log, dir: d, verified: map[uint64]Meta{}, window: window{step: d.window}, holdings: map[string]*holding{}}
 	for _, dir := range d.dirs() {
 		// What the last process renamed or removed may be visible and not durable.
 		if err := d.fs.SyncDir(dir); err != nil {
@@ -38,6 +38,9 @@ func (d *Dir) recover() error {
 		if err := r.list(dir); err != nil {
 			return err
 		}
+	}
+	if err := checkHoldings(d.path, r.path, *r.holdings[d.path], *r.holdings[r.path]); err != nil {
+		return err
 	}
 	if len(r.segments) == 0 {
 		return r.create()
@@ -57,7 +60,9 @@ func (r *recovery) list(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read data directory: %w", err)
 	}
+	r.holdings[dir] = &holding{}
 	for _, name := range names {
+		r.holdings[dir].note(name)
 		path := filepath.Join(dir, name)
 		if strings.HasSuffix(name, tmpSuffix) {
 			r.leftover = append(r.leftover, path)
@@ -76,8 +81,6 @@ func (r *recovery) list(dir string) error {
 				return fmt.Errorf("open log segment: %w", err)
 			}
 			r.segments = append(r.segments, &segment{segmentHeader: segmentHeader{number: n}, path: path, file: f})
-		case name == identityName:
-			r.identity = true
 		case name == reserveName:
 			r.reserved = true
 		case strings.HasPrefix(name, sparePrefix) && !strings.HasSuffix(name, tmpSuffix):
@@ -89,8 +92,8 @@ func (r *recovery) list(dir string) error {
 
 // create makes the first segment of a new directory.
 func (r *recovery) create() error {
-	if r.identity || len(r.dir.snapshots) > 0 {
-		return damaged(r.path, 0, "the directory was in use, but all log segments are missing")
+	if err := r.dir.checkRoom(); err != nil {
+		return err
 	}
 	if err := r.clean(); err != nil {
 		return err
@@ -107,7 +110,7 @@ func (r *recovery) create() error {
 	if err := r.fs.SyncDir(r.path); err != nil {
 		return &FatalError{"sync directory", r.path, err}
 	}
-	return r.writeIdentity()
+	return r.writeIdentities()
 }
 
 // checkHeaders reads every segment's header and checks that no segment is missing, foreign or cut.
@@ -238,6 +241,9 @@ func (r *recovery) connect() error {
 	}
 	m := r.snapshot
 	switch {
+	case m.Index < r.base.index && r.dir.path != r.path && len(r.dir.snapshots) == 0:
+		return &MissingError{Dir: r.dir.path, Other: r.path, Do: doRestore,
+			Reason: fmt.Sprintf("the log begins after index %d, and the snapshots up to there are missing", r.base.index)}
 	case m.Index < r.base.index:
 		err := damaged(r.segments[0].path, 0, "the log begins after index %d, but no verified snapshot reaches it", r.base.index)
 		return errors.Join(append([]error{err}, r.dir.notes.DamagedSnapshots...)...)
@@ -284,10 +290,9 @@ func (r *recovery) repair() error {
 	if err := r.clean(); err != nil {
 		return err
 	}
-	if !r.identity {
-		if err := r.writeIdentity(); err != nil {
-			return err
-		}
+	r.dir.notes.NewDataDir = r.dir.path != r.path && !r.holdings[r.dir.path].identity
+	if err := r.writeIdentities(); err != nil {
+		return err
 	}
 	r.active = r.segments[len(r.segments)-1]
 	if err := r.seal(); err != nil {

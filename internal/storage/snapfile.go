@@ -43,8 +43,9 @@ const (
 	// scanBuffer is how much verification reads at a time; it allocates no more on a hostile file's word.
 	scanBuffer = 32 << 10
 
-	// ChunkSizeMax bounds one chunk before compression, and so what a reader must hold per goroutine.
-	ChunkSizeMax = 4 << 20
+	// ChunkSizeMax bounds one chunk before compression, and so what a reader must hold per goroutine. Usual ones
+	// have 64 KiB; one that ends with a znode as large as the largest request has more.
+	ChunkSizeMax = 32 << 20
 )
 
 // Meta says what a snapshot is of.

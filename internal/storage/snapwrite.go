@@ -83,8 +83,11 @@ func (d *Dir) snapshotFailed(op, file string, err error) error {
 
 // WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes, and does not keep p. Chunks are numbered from 0.
 func (w *SnapshotWriter) WriteChunk(p []byte) error {
-	if len(p) > ChunkSizeMax || w.raw {
-		panic(fmt.Sprintf("storage: chunk of %d bytes, at most %d, to a snapshot made here", len(p), ChunkSizeMax))
+	if w.raw {
+		panic("storage: a chunk to a snapshot that a peer made")
+	}
+	if len(p) > ChunkSizeMax {
+		return fmt.Errorf("write snapshot %s: a chunk of %d bytes; at most %d", w.tmp, len(p), ChunkSizeMax)
 	}
 	if err := w.pause(); err != nil { // p took work to make
 		return err

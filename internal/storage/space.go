@@ -14,14 +14,60 @@ const (
 	spaceWarnPercent   = 20
 	spaceRefusePercent = 5
 	spaceRefuseBytes   = 1 << 30
+
+	// segmentShare is the least number of full-grown segments that a disk of the log holds: one in use, the next one, one
+	// that a purge is at, and what the snapshots need.
+	segmentShare = 16
+	// reserveShare and reserveSizeMin bound the reserve on a small disk; the latter is room for two segments of the least size.
+	reserveShare   = 32
+	reserveSizeMin = 2 * firstSegmentSize
+	// roomSegments is how many segments of the least size must fit on the disk of a new log beside the reserve.
+	roomSegments = 8
+	// shortFactor times the free space below which writes are refused is where space is short: it is made before it is missed.
+	shortFactor = 2
 )
+
+// adapt makes segments and reserve smaller than usual where the log's disk is small, unless Options gave their sizes.
+func (d *Dir) adapt(segments bool) error {
+	_, total, err := d.fs.Free(d.log.path)
+	if err != nil {
+		return fmt.Errorf("size of the file system of %s: %w", d.log.path, err)
+	}
+	if segments {
+		size := int64(segmentSizeDefault)
+		for size > firstSegmentSize && uint64(size) > total/segmentShare {
+			size /= 2
+		}
+		d.log.target, d.log.spares.most = size, size
+	}
+	if d.space.limits.adapts {
+		d.space.limits.ReserveBytes = min(reserveSizeDefault, max(int64(min(total, 1<<62))/reserveShare, reserveSizeMin))
+	}
+	return nil
+}
+
+// checkRoom refuses a new log on a disk without room for a few segments of the least size and the reserve.
+func (d *Dir) checkRoom() error {
+	free, total, err := d.fs.Free(d.log.path)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", d.log.path, err)
+	}
+	need := uint64(roomSegments*d.log.firstSize() + max(d.space.limits.ReserveBytes, 0))
+	if free >= need {
+		return nil
+	}
+	return fmt.Errorf("begin a log in %s: its file system has %d bytes, %d of them free, and a new log needs %d: free some, or name another directory: %w",
+		d.log.path, total, free, need, syscall.ENOSPC)
+}
 
 // SpaceLimits are the limits on free space. Zero fields mean the default, negative ones none.
 type SpaceLimits struct {
 	WarnPercent   int   // below this share of free space, warn; 20
 	RefusePercent int   // below this share, or
 	RefuseBytes   int64 // these bytes, refuse writes; 5 and 1 GiB
-	ReserveBytes  int64 // held back for the log's own needs on a full disk; 16 MiB
+	ReserveBytes  int64 // held back for the log's own needs on a full disk; 16 MiB, less on a small one
+
+	adapts bool // ReserveBytes is not given: it follows the size of the disk
 }
 
 func (s SpaceLimits) withDefaults() SpaceLimits {
@@ -35,7 +81,7 @@ func (s SpaceLimits) withDefaults() SpaceLimits {
 		s.RefuseBytes = spaceRefuseBytes
 	}
 	if s.ReserveBytes == 0 {
-		s.ReserveBytes = reserveSizeDefault
+		s.ReserveBytes, s.adapts = reserveSizeDefault, true
 	}
 	return s
 }
@@ -54,6 +100,10 @@ const (
 type SpaceState struct {
 	Free, Total uint64 // bytes
 	Level       SpaceLevel
+	// Short says that space is to be made before it runs out: a snapshot is to be taken soon, and Purge keeps one only.
+	Short bool
+	// LogRoom is how many bytes the log may take, those that it takes already included, before writes are refused.
+	LogRoom int64
 }
 
 // space watches the free space and keeps the reserve: a file whose only content is room. It is given up when a new
@@ -110,29 +160,66 @@ func (s *space) release() bool {
 }
 
 // SpaceState tells how much room there is, on the fuller disk if the log has one of its own. It is meant to be asked
-// about once a second: as soon as there is room again it takes back the reserve and says so.
+// about once a second: as soon as there is room again it takes back the reserve and says so. On a disk that is nearly
+// full it first gives up the spare segments.
 func (d *Dir) SpaceState() (SpaceState, error) {
-	var worst SpaceState
+	state, err := d.look()
+	if err == nil && state.Level == SpaceRefuse {
+		var gave bool
+		if gave, err = d.log.spares.giveUp(); err != nil {
+			return state, d.log.fail(err)
+		}
+		if gave {
+			state, err = d.look()
+		}
+	}
+	if err != nil {
+		return SpaceState{}, err
+	}
+	d.log.spares.save(state.Level == SpaceRefuse)
+	if state.Level == SpaceRefuse {
+		return state, nil
+	}
+	if d.log.spares.full() {
+		state.Level, state.Short = SpaceRefuse, true // whatever statfs says, as with a quota; the next Append tries again
+	}
+	held, err := d.space.hold()
+	if !held {
+		state.Level, state.Short = SpaceRefuse, true
+	}
+	return state, err
+}
+
+// look judges the free space of each directory and changes nothing.
+func (d *Dir) look() (worst SpaceState, err error) {
+	room, short := int64(0), false
 	for i, dir := range d.dirs() {
 		state, err := d.space.of(dir)
 		if err != nil {
 			return SpaceState{}, err
 		}
+		short = short || state.Short
+		if dir == d.log.path {
+			room = state.LogRoom + d.log.bytesOnDisk()
+		}
 		if i == 0 || state.Level > worst.Level {
 			worst = state
 		}
 	}
-	if worst.Level == SpaceRefuse {
-		return worst, nil
+	worst.Short, worst.LogRoom = short, room
+	return worst, nil
+}
+
+// bytesOnDisk is what segments and spares take.
+func (l *Log) bytesOnDisk() (n int64) {
+	l.mu.RLock()
+	for _, s := range l.segments {
+		n += int64(s.size)
 	}
-	if d.log.spares.full() {
-		worst.Level = SpaceRefuse // whatever statfs says, as with a quota; the next Append tries again
-	}
-	held, err := d.space.hold()
-	if !held {
-		worst.Level = SpaceRefuse
-	}
-	return worst, err
+	l.mu.RUnlock()
+	l.spares.mu.Lock()
+	defer l.spares.mu.Unlock()
+	return n + int64(len(l.spares.ready))*l.target
 }
 
 // of judges the free space of one directory's file system.
@@ -141,10 +228,11 @@ func (s *space) of(dir string) (SpaceState, error) {
 	if err != nil {
 		return SpaceState{}, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	state := SpaceState{Free: free, Total: total}
 	percent := func(p int) uint64 { return total / 100 * uint64(max(p, 0)) }
+	limit := max(percent(s.limits.RefusePercent), uint64(max(s.limits.RefuseBytes, 0)))
+	state := SpaceState{Free: free, Total: total, Short: free < shortFactor*limit, LogRoom: int64(min(free, 1<<62)) - int64(min(limit, 1<<62))}
 	switch {
-	case free < max(percent(s.limits.RefusePercent), uint64(max(s.limits.RefuseBytes, 0))):
+	case free < limit:
 		state.Level = SpaceRefuse
 	case free < percent(s.limits.WarnPercent):
 		state.Level = SpaceWarn

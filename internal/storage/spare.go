@@ -28,8 +28,11 @@ type spares struct {
 	fs    FS
 	path  string
 	spawn func(func())
-	// reserve gives up the space that is held back; it reports whether there was any.
+	// room removes the segments that a snapshot has made superfluous, and reserve gives up the space that is held back,
+	// for a roll that found the disk full; each reports whether there was any.
+	room    func() (bool, error)
 	reserve func() bool
+	most    int64 // bytes of the largest file worth keeping: a segment of full size
 
 	mu      sync.Mutex
 	ready   []string
@@ -37,10 +40,12 @@ type spares struct {
 	making  chan struct{} // not nil while one is being made; closed when done
 	fault   error         // why the last one could not be made
 	waited  uint64
+	frugal  bool // the disk is nearly full: no file is made or kept ahead, and those that a roll needs are small
 	stopped bool
 }
 
 // adopt takes over the spares that an earlier process left.
+// One of a size that a segment on this disk hasn't goes.
 func (s *spares) adopt(names []string) error {
 	for _, name := range names {
 		var n int
@@ -48,7 +53,7 @@ func (s *spares) adopt(names []string) error {
 			continue
 		}
 		s.made = max(s.made, n+1)
-		if len(s.ready) < sparesMax {
+		if len(s.ready) < sparesMax && s.fits(filepath.Join(s.path, name)) {
 			s.ready = append(s.ready, filepath.Join(s.path, name))
 			continue
 		}
@@ -59,10 +64,21 @@ func (s *spares) adopt(names []string) error {
 	return nil
 }
 
+// fits reports whether a file is no larger than a segment may be.
+func (s *spares) fits(path string) bool {
+	f, err := s.fs.OpenRead(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && size <= s.most
+}
+
 // makeAhead starts making a spare of the given size unless there is one or one is being made.
 func (s *spares) makeAhead(size int64) {
 	s.mu.Lock()
-	if s.stopped || s.making != nil || len(s.ready) > 0 || s.fault != nil {
+	if s.stopped || s.frugal || s.making != nil || len(s.ready) > 0 || s.fault != nil {
 		s.mu.Unlock()
 		return
 	}
@@ -89,8 +105,8 @@ func (s *spares) nameLocked() string {
 	return name
 }
 
-// take returns the path of a spare, made now if there is none. On a full disk the
-// reserve is given up for a segment of the least size.
+// take returns the path of a spare, made now if there is none. On a full disk what a snapshot has made superfluous
+// goes, and after that the reserve, for a segment of the least size.
 func (s *spares) take(size, least int64) (string, error) {
 	s.wait()
 	s.mu.Lock()
@@ -104,8 +120,20 @@ func (s *spares) take(size, least int64) (string, error) {
 		return "", s.fault
 	}
 	s.fault = nil
+	if s.frugal {
+		size = min(size, least)
+	}
 	name := s.nameLocked()
 	err := makeSpare(s.fs, name, size)
+	if errors.Is(err, syscall.ENOSPC) {
+		freed, roomErr := s.room()
+		if roomErr != nil {
+			return "", roomErr
+		}
+		if freed {
+			err = makeSpare(s.fs, name, least)
+		}
+	}
 	if errors.Is(err, syscall.ENOSPC) && s.reserve() {
 		err = makeSpare(s.fs, name, least)
 	}
@@ -113,6 +141,28 @@ func (s *spares) take(size, least int64) (string, error) {
 		return "", err
 	}
 	return name, nil
+}
+
+// giveUp removes the spares but for one, which the log is to go on with, and reports whether there were any.
+func (s *spares) giveUp() (bool, error) {
+	s.mu.Lock()
+	keep := min(len(s.ready), 1)
+	names := s.ready[keep:]
+	s.ready = s.ready[:keep:keep]
+	s.mu.Unlock()
+	for _, name := range names {
+		if err := s.fs.Remove(name); err != nil {
+			return true, &FatalError{"remove", name, err}
+		}
+	}
+	return len(names) > 0, nil
+}
+
+// save says whether the disk is so full that nothing is to be made or kept ahead.
+func (s *spares) save(on bool) {
+	s.mu.Lock()
+	s.frugal = on
+	s.mu.Unlock()
 }
 
 // wait returns when no spare is being made.
@@ -166,7 +216,7 @@ func (s *spares) full() bool {
 func (s *spares) retire(path string, size, wanted int64) error {
 	name := ""
 	s.mu.Lock()
-	if len(s.ready) < sparesMax && size >= wanted {
+	if len(s.ready) < sparesMax && size >= wanted && size <= s.most && !s.frugal {
 		name = s.nameLocked()
 	}
 	s.mu.Unlock()

@@ -1,7 +1,7 @@
 package tree
 
 import (
-	"strings"
+	"math"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
@@ -29,6 +29,7 @@ type aclTable struct {
 	free     []uint32
 	index    map[string]uint32 // by encoding
 	requests map[string]aclFix // by the bytes that a client sent
+	kept     int               // bytes of the keys of requests
 }
 
 // aclFix is what became of the ACL of a request: a place in the table isn't kept
@@ -39,12 +40,31 @@ type aclFix struct {
 	ok      bool
 }
 
-// aclRequestsMax bounds the memory of what became of clients' ACLs; clients
-// rarely use more than a few, and a forgotten one is only decoded again.
+// aclRequestsBytesMax bounds what is kept of clients' ACLs, in bytes as they were
+// sent; clients rarely use more than a few, and a forgotten one is only decoded again.
 const (
-	aclRequestsMax    = 4096
-	aclRequestSizeMax = 1024
+	aclRequestsBytesMax = 1 << 20
+	aclRequestSizeMax   = 1024
 )
+
+// The limits of ACLs from feature level 2 on; what exceeds one is InvalidACL. Each
+// request of a connection with many identities is compared with each entry of an ACL,
+// and an entry of the scheme auth becomes one for each identity.
+const (
+	aclEntriesMax  = 256      // entries of a znode's ACL; nobody is known to use a tenth
+	aclExpandedMax = 16 << 10 // bytes that the auth entries of a request become: those of auth.IDsMax identities three times
+
+	// aclEntriesMaxFirst is the limit of entries at feature level 1.
+	aclEntriesMaxFirst = 1 << 16
+)
+
+// aclBudget returns what the ACLs of one request may become.
+func (t *Tree) aclBudget() auth.Budget {
+	if t.settings.FeatureLevel < 2 {
+		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
+	}
+	return auth.Budget{Entries: aclEntriesMax, Expanded: aclExpandedMax}
+}
 
 func (a *aclTable) init() {
 	a.index = map[string]uint32{}
@@ -61,7 +81,7 @@ func builtIn() [2]aclFix {
 	return fixed
 }
 
-func (a *aclTable) forgetRequests() { a.requests = map[string]aclFix{} }
+func (a *aclTable) forgetRequests() { a.requests, a.kept = map[string]aclFix{}, 0 }
 
 // internACL returns the place of an ACL, which the caller retains at once: a new
 // one has no reference yet.
@@ -115,17 +135,18 @@ func (t *Tree) fixACL(d *jute.Decoder, ids []jute.ID) (f aclFix) {
 	}
 	f = t.fixList(jute.DecodeACLs(jute.NewDecoder(raw)), ids)
 	if !dependent && len(raw) <= aclRequestSizeMax {
-		if len(t.acls.requests) >= aclRequestsMax {
+		if t.acls.kept+len(raw) > aclRequestsBytesMax {
 			t.acls.forgetRequests()
 		}
 		t.acls.requests[string(raw)] = f
+		t.acls.kept += len(raw)
 	}
 	return f
 }
 
 // fixList is fixACL for a list already decoded.
 func (t *Tree) fixList(acl []jute.ACL, ids []jute.ID) aclFix {
-	list, ok := auth.Fix(acl, ids, t.settings.Schemes)
+	list, ok := auth.Fix(acl, ids, t.settings.Schemes, &t.budget)
 	if !ok {
 		return aclFix{}
 	}
@@ -156,35 +177,4 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 // permissions in want to the bearer of ids under the settings in force.
 func (t *Tree) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.settings.SkipACL || auth.Permits(acl, want, ids)
-}
-
-// The identityCache keeps the decoded identities of requests by their bytes, so
-// that a connection's identities are decoded once rather than with each write.
-type identityCache map[string][]jute.ID
-
-// identitiesMax bounds the cache; forgetting only costs decoding again.
-const (
-	identitiesMax    = 4096
-	identitySizeMax  = 4096
-	identityCountMax = 1 << 16
-)
-
-// decode returns the identities in raw, a vector of ID; they don't share its memory.
-func (c *identityCache) decode(raw []byte) []jute.ID {
-	if ids, ok := (*c)[string(raw)]; ok {
-		return ids
-	}
-	d := jute.NewDecoder([]byte(strings.Clone(text(raw))))
-	ids := make([]jute.ID, max(d.Count(8), 0))
-	for i := range ids {
-		ids[i].Decode(d)
-	}
-	if len(raw) > identitySizeMax {
-		return ids
-	}
-	if *c == nil || len(*c) >= identitiesMax {
-		*c = identityCache{}
-	}
-	(*c)[string(raw)] = ids
-	return ids
 }

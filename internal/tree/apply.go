@@ -4,16 +4,22 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// known reports whether this version applies an operation. A log entry with
-// another one stops the replica: skipping it would let the replicas diverge.
-func known(op jute.Op) bool {
+// LevelOf returns the feature level from which on the log may hold an operation, 0
+// for one that this version doesn't know. An entry with one that isn't in force
+// stops the replica: skipping it would let the replicas diverge. So servers refuse
+// such requests before they reach the log.
+func LevelOf(op jute.Op) int32 {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
 		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer,
 		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpEnter, OpSettings, OpMembers:
-		return true
+		return 1
+	case OpSecret:
+		return 2
+	case OpChange:
+		return levelStaged
 	}
-	return false
+	return 0
 }
 
 // Apply evaluates the requests of the log entry at (term, index) in order, and
@@ -23,7 +29,7 @@ func known(op jute.Op) bool {
 // An error means that the entry can't be applied: it is corrupt, out of order,
 // or from a newer version. The replica must stop then; the entry changed nothing.
 func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
-	if err := validate(batch); err != nil {
+	if err := t.validate(batch); err != nil {
 		return err
 	}
 	var records Records
@@ -40,6 +46,7 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 		}
 		t.scratch = t.scratch[:0]
 		t.result.reset(&t.request)
+		t.result.Time = t.position.time
 		if err := t.apply(&t.request, &t.result); err != nil {
 			return err
 		}
@@ -79,8 +86,12 @@ func (t *Tree) apply(q *Request, r *Result) error {
 	switch q.Op {
 	case OpSettings:
 		return t.applySettings(q.Body)
+	case OpSecret:
+		t.applySecret(q.Body, r)
 	case OpMembers:
-		t.beginMembers(string(q.Body), r)
+		t.beginMembers(string(q.Body), q.Seq == MembersInForce, r)
+	case OpChange:
+		return t.stepChange(q.Body, r)
 	case jute.OpDeleteContainer:
 		t.reap(q, r)
 	case jute.OpCloseSession:
@@ -103,8 +114,8 @@ func outcomeCode(o Outcome) jute.Code {
 }
 
 func (t *Tree) applySettings(body []byte) error {
-	var s Settings
-	if err := s.Decode(jute.NewDecoder(body)); err != nil {
+	s, err := t.decodeSettings(jute.NewDecoder(body))
+	if err != nil {
 		return err
 	}
 	t.totals.digest -= t.settingsDigest()
@@ -115,6 +126,7 @@ func (t *Tree) applySettings(body []byte) error {
 
 // write evaluates a request that has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
+	t.budget = t.aclBudget()
 	var d jute.Decoder
 	d.Reset(q.Body)
 	switch q.Op {

@@ -14,6 +14,14 @@ const (
 	arenaChunk = 1 << 20  // bytes asked from the allocator at a time
 	blockMax   = 16 << 10 // larger ones would waste too much of a page
 
+	// arenaChunksMax is how many chunks references can address, 64 GiB. What makes a tree
+	// larger is refused from arenaChunksFull on, before it comes to that.
+	arenaChunksMax  = 1 << 32 / (arenaChunk / arenaGrain)
+	arenaChunksFull = arenaChunksMax / 8 * 7
+	// poolKeep empty pages, 4 MiB, to twice as many are kept as they are: giving one back
+	// and taking it again costs the system more than what it is used for.
+	poolKeep = 64
+
 	fineMax     = 512 // up to here there is a class per grain
 	fineClasses = fineMax / arenaGrain
 	classes     = fineClasses + 4*5 // then four per doubling, up to blockMax
@@ -53,14 +61,17 @@ type page struct {
 // in grains for a small block, an index for a large one. Which of the two it is
 // follows from the block's size, which the owner knows.
 type arena struct {
-	alloc  func(n int) []byte
-	chunks [][]byte
-	pages  []page
-	room   [classes]uint32 // page number +1 of the first page with room
-	pool   []uint32        // numbers of empty pages
+	alloc   func(n int) []byte
+	release func(b []byte) // nil if nothing is ever given back
+	chunks  [][]byte
+	pages   []page
+	room    [classes]uint32 // page number +1 of the first page with room
+	pool    []uint32        // numbers of empty pages
+	given   int             // how many of the first in pool are given back to the system
 
-	large     [][]byte
-	largeFree []uint32
+	large      [][]byte
+	largeFree  []uint32
+	largeBytes int // of all large blocks
 
 	liveBytes int // size of live blocks, small ones rounded up to their class
 	blocks    int // live blocks
@@ -117,6 +128,7 @@ func (a *arena) put(ref uint32, n int) {
 	a.blocks--
 	if n > blockMax {
 		a.liveBytes -= len(a.large[ref])
+		a.largeBytes -= len(a.large[ref])
 		a.large[ref] = nil
 		a.largeFree = append(a.largeFree, ref)
 		return
@@ -130,6 +142,7 @@ func (a *arena) put(ref uint32, n int) {
 			a.unlist(number)
 		}
 		a.pool = append(a.pool, number)
+		a.giveBack()
 		return
 	}
 	binary.LittleEndian.PutUint32(a.bytes(ref, 4), p.free)
@@ -152,6 +165,7 @@ func (a *arena) fits(ref uint32, was, n int) bool {
 
 func (a *arena) getLarge(n int) uint32 {
 	a.liveBytes += n
+	a.largeBytes += n
 	b := make([]byte, n)
 	if last := len(a.largeFree) - 1; last >= 0 {
 		ref := a.largeFree[last]
@@ -171,6 +185,7 @@ func (a *arena) addPage(c int) {
 	last := len(a.pool) - 1
 	number := a.pool[last]
 	a.pool = a.pool[:last]
+	a.given = min(a.given, last)
 	a.pages[number] = page{class: int16(c)}
 	if number == 0 {
 		a.pages[number].cut = 1 // ref 0 stands for no block
@@ -178,8 +193,24 @@ func (a *arena) addPage(c int) {
 	a.list(number)
 }
 
+// giveBack gives empty pages back to the system once there are too many of them.
+func (a *arena) giveBack() {
+	if a.release == nil || len(a.pool)-a.given <= 2*poolKeep {
+		return
+	}
+	for range poolKeep {
+		a.release(a.bytesOfPage(a.pool[a.given]))
+		a.given++
+	}
+}
+
+func (a *arena) bytesOfPage(number uint32) []byte {
+	off := int(number) % (arenaChunk / arenaPage) * arenaPage
+	return a.chunks[number/(arenaChunk/arenaPage)][off : off+arenaPage : off+arenaPage]
+}
+
 func (a *arena) addChunk() {
-	if len(a.chunks) == 1<<32/(arenaChunk/arenaGrain) {
+	if len(a.chunks) == arenaChunksMax {
 		panic("tree: invariant broken: the arena has no address left")
 	}
 	a.chunks = append(a.chunks, a.alloc(arenaChunk))

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/zooid-project/zooid/jute"
 )
@@ -12,10 +13,12 @@ import (
 // same on all replicas.
 type Reconfigure func(current string, req *jute.ReconfigRequest) (next string, code jute.Code)
 
-// reconfig evaluates a client's reconfig: it stores the membership asked for,
-// which the leader then brings about. Body is the client's record followed by an
-// int, the code that the server which took the request found: OK, or
+// reconfig evaluates a client's reconfig. Body is the client's record followed by
+// an int, the code that the server which took the request found: OK, or
 // jute.ErrNewConfigNoQuorum if too few of the new members can be reached.
+//
+// From feature level 2 on the membership asked for is staged: the leader brings
+// it about, and an OpChange answers the request. At level 1 it is stored at once.
 func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	var req jute.ReconfigRequest
 	req.Decode(d)
@@ -29,6 +32,8 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return jute.ErrReconfigDisabled
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented // a server alone
+	case t.change.id != 0:
+		return jute.ErrReconfigInProgress
 	case req.CurConfigID != -1 && req.CurConfigID != n.mzxid:
 		return jute.ErrBadVersion
 	}
@@ -40,21 +45,61 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return reachable
 	case !t.allows(n.acl, jute.PermWrite, q.Identities):
 		return jute.ErrNoAuth
+	case t.settings.FeatureLevel < levelStaged:
+		t.setMembers(slot, next, r)
+		return jute.OK
 	}
-	t.setMembers(slot, next, r)
+	r.Outcome, r.Data = Staged, []byte(next)
+	t.setChange(change{id: r.Zxid, text: strings.Clone(next), session: q.Session, cnx: q.Cnx, seq: q.Seq, xid: q.Xid})
 	return jute.OK
 }
 
-// beginMembers stores the membership that a new ensemble's first leader was started
-// with; in one that has a membership already it changes nothing.
-func (t *Tree) beginMembers(members string, r *Result) {
-	slot := t.find(pathConfig)
-	if t.at(slot).size() > 0 {
-		r.Outcome = Ignored
-		return
+// ReconfigCode returns the code that a reconfig by the bearer of ids would get on
+// this state if all members that it names could be reached. A server asks before
+// it sends anything to them: whether reconfig is enabled, then whether ids may
+// change the membership, then what the request says. body is the client's record.
+func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
+	n := t.at(t.find(pathConfig))
+	switch {
+	case !t.settings.ReconfigEnabled:
+		return jute.ErrReconfigDisabled
+	case !t.allows(n.acl, jute.PermWrite, ids):
+		return jute.ErrNoAuth
+	case n.size() == 0 || t.reconfigure == nil:
+		return jute.ErrUnimplemented
 	}
-	r.Zxid = t.nextZxid()
-	t.setMembers(slot, members, r)
+	var req jute.ReconfigRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	switch {
+	case d.Err() != nil:
+		return jute.ErrMarshallingError
+	case req.CurConfigID != -1 && req.CurConfigID < n.mzxid: // a higher one says that this server is behind
+		return jute.ErrBadVersion
+	}
+	_, code := t.reconfigure(string(t.data(n)), &req)
+	return code
+}
+
+// MembersInForce is the Seq of an OpMembers whose servers are raft's voters already.
+const MembersInForce = 1
+
+// beginMembers stores the membership that a new ensemble's first leader was started
+// with, or from feature level 2 on stages it unless it is in force already; in an
+// ensemble that has a membership it changes nothing.
+func (t *Tree) beginMembers(members string, inForce bool, r *Result) {
+	slot := t.find(pathConfig)
+	switch {
+	case t.at(slot).size() > 0 || t.change.id != 0:
+		r.Outcome = Ignored
+	case inForce || t.settings.FeatureLevel < levelStaged:
+		r.Zxid = t.nextZxid()
+		t.setMembers(slot, members, r)
+	default:
+		r.Outcome, r.Zxid, r.Data = Staged, t.nextZxid(), []byte(members)
+		t.setChange(change{id: r.Zxid, text: strings.Clone(members)})
+	}
 }
 
 // setMembers makes members (lines of server.N=...), followed by a line version=

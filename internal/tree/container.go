@@ -28,7 +28,7 @@ func (t *Tree) due(n *node, now, neverUsed int64) bool {
 	if k.children > 0 {
 		return false
 	}
-	switch idle := now - n.mtime; n.kind() {
+	switch idle := now - t.changed(n, now); n.kind() {
 	case container:
 		return k.created > 0 || neverUsed > 0 && idle > neverUsed
 	case ttl:

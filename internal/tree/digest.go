@@ -6,6 +6,7 @@ package tree
 //	znode     statHash(path, every field of the Stat, kind, owner, ACL) + dataHash(path, data)
 //	session   hash(id, timeout, password) mixed with owner and sequence
 //	settings  hash(their record)
+//	change    hash(its record), nothing if none is under way
 //	entrance  hash(id, next), nothing if it was never used
 //
 // Digest mixes in where the tree stands.
@@ -14,7 +15,9 @@ const (
 	dataSeed     = 0xda7a
 	sessionSeed  = 0x5e55
 	settingsSeed = 0x5e77
+	backSeed     = 0xbac6
 	entranceSeed = 0xe27
+	changeSeed   = 0xc4a9
 	scopeSeed    = 1 << 32
 )
 
@@ -40,6 +43,13 @@ func (t *Tree) settingsDigest() uint64 {
 	return t.key.bytes(settingsSeed, t.settings.Append(nil))
 }
 
+func (t *Tree) changeDigest() uint64 {
+	if t.change.id == 0 {
+		return 0
+	}
+	return t.key.bytes(changeSeed, t.change.append(nil))
+}
+
 // sessionBase is the part of a session's digest that requests don't change.
 func (t *Tree) sessionBase(s *session) uint64 {
 	return t.key.bytes(t.key.words(sessionSeed+scopeSeed*uint64(s.scope), uint64(s.id), uint64(uint32(s.timeout))), s.passwd[:])
@@ -62,12 +72,18 @@ func (t *Tree) Digest() uint64 { return t.stamp(t.totals.digest) }
 
 func (t *Tree) stamp(sum uint64) uint64 {
 	p := &t.position
+	if p.back != 0 {
+		sum += t.key.words(backSeed, uint64(p.back))
+	}
 	return t.key.words(sum, p.term, uint64(p.zxid), uint64(p.time))
 }
 
 // RecomputeDigest computes the Digest from scratch, for tests and checks.
-func (t *Tree) RecomputeDigest() uint64 {
-	sum := t.settingsDigest()
+func (t *Tree) RecomputeDigest() uint64 { return t.stamp(t.sumDigest()) }
+
+// sumDigest computes the sum of totals.digest from scratch.
+func (t *Tree) sumDigest() uint64 {
+	sum := t.settingsDigest() + t.changeDigest()
 	for slot := range t.nodes.all {
 		if t.live(slot) {
 			sum += t.nodeDigest(t.at(slot))
@@ -83,7 +99,7 @@ func (t *Tree) RecomputeDigest() uint64 {
 			sum += t.sessionDigest(&fresh)
 		}
 	}
-	return t.stamp(sum)
+	return sum
 }
 
 // appendStat appends a znode's Stat.

@@ -65,7 +65,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	copy(b, name)
 	copy(b[len(name):], c.data)
 	t.acls.retain(c.acl)
-	t.table.insert(n.hash, slot)
+	t.index(slot)
 	if t.undo.open {
 		t.undo.log = append(t.undo.log, undoStep{kind: undoInsert, slot: slot})
 	}
@@ -90,6 +90,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 	t.totals.nodes++
 	t.totals.dataSize += t.pathLen(slot) + n.size()
 	t.totals.digest += t.nodeDigest(n)
+	t.countBelow(n.parent, 1)
 	return slot
 }
 
@@ -100,6 +101,7 @@ func (t *Tree) removeNode(slot uint32) {
 	t.totals.nodes--
 	t.totals.dataSize -= t.pathLen(slot) + n.size()
 	t.totals.digest -= t.nodeDigest(n)
+	t.countBelow(n.parent, ^uint32(0))
 	switch n.kind() {
 	case ephemeral:
 		t.disown(slot)
@@ -121,12 +123,20 @@ func (t *Tree) removeNode(slot uint32) {
 	p.children--
 	t.lists.forget(n.parent)
 	t.lists.forget(slot)
-	t.table.remove(n.hash, slot)
+	t.unindex(slot)
 	if t.undo.open {
 		t.undo.log = append(t.undo.log, undoStep{kind: undoRemove, slot: slot})
 		return
 	}
 	t.freeNode(slot)
+}
+
+// countBelow adds to the number of znodes below each znode from slot up to the
+// root, all of which have children, or had some until now.
+func (t *Tree) countBelow(slot, add uint32) {
+	for ; slot != 0; slot = t.at(slot).parent {
+		t.kins.at(t.at(slot).kin).below += add
+	}
 }
 
 // freeNode gives back what a znode out of the table holds.

@@ -16,11 +16,17 @@ const (
 	OpSettings jute.Op = -22 // body: Settings
 	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
 	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
+
+	// From feature level 2 on.
+	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
+	OpChange jute.Op = -26 // body: see AppendChange
 )
 
 // A Request is one record of a batch.
 //
 //	record := int length-of-rest | int op | long session | long cnx | long seq | int xid | vector<ID> identities | body
+//
+// From feature level 2 on, a null vector stands for the identities of the record before.
 type Request struct {
 	Op         jute.Op
 	Session    int64     // 0 for internal requests
@@ -45,15 +51,30 @@ func AppendBatchHeader(b []byte, ms int64) []byte { return jute.AppendLong(appen
 // AppendRecord appends a request as a record. Records are self-delimiting and
 // may be copied from batch to batch.
 func AppendRecord(b []byte, q *Request) []byte {
-	b, start := jute.BeginFrame(b)
-	b = jute.AppendInt(b, int32(q.Op))
-	b = jute.AppendLong(jute.AppendLong(jute.AppendLong(b, q.Session), q.Cnx), q.Seq)
-	b = jute.AppendInt(b, q.Xid)
+	b, start := beginRecord(b, q)
 	b = jute.AppendInt(b, int32(len(q.Identities)))
 	for i := range q.Identities {
 		b = q.Identities[i].Append(b)
 	}
 	return jute.EndFrame(append(b, q.Body...), start)
+}
+
+// AppendNextRecord appends a request whose identities are those of the record that b
+// ends with. It may be copied only together with that one, or cut off by CutRecords.
+func AppendNextRecord(b []byte, q *Request) []byte {
+	b, start := beginRecord(b, q)
+	return jute.EndFrame(append(jute.AppendInt(b, asBefore), q.Body...), start)
+}
+
+// asBefore is the number of identities that stands for those of the record before.
+const asBefore = -1
+
+// beginRecord appends a record up to its identities.
+func beginRecord(b []byte, q *Request) (record []byte, start int) {
+	b, start = jute.BeginFrame(b)
+	b = jute.AppendInt(b, int32(q.Op))
+	b = jute.AppendLong(jute.AppendLong(jute.AppendLong(b, q.Session), q.Cnx), q.Seq)
+	return jute.AppendInt(b, q.Xid), start
 }
 
 // RecordSize returns the size of what AppendRecord appends, in bytes.
@@ -64,6 +85,31 @@ func RecordSize(q *Request) int {
 		n += 8 + len(q.Identities[i].Scheme) + len(q.Identities[i].ID)
 	}
 	return n
+}
+
+// CutRecords cuts records behind the fewest that have aim bytes or more, or behind all
+// of them if they have less. What begins with a record of the other kind is rewritten,
+// so that each of both parts may be copied alone.
+func CutRecords(records []byte, aim int) (head, rest []byte) {
+	r := RecordsOf(records)
+	var q Request
+	for r.Next(&q) {
+		n := len(records) - len(r.rest)
+		if n < aim || n == len(records) {
+			continue
+		}
+		if head, rest = records[:n], r.rest; r.Next(&q) && asBeforeAt(rest) {
+			rest = append(AppendRecord(make([]byte, 0, len(rest)+len(r.identities)), &q), r.rest...)
+		}
+		return head, rest
+	}
+	return records, nil
+}
+
+// asBeforeAt reports whether the record that b begins with has the identities of the
+// one before.
+func asBeforeAt(b []byte) bool {
+	return int32(binary.BigEndian.Uint32(b[4+recordFixedSize:])) == asBefore
 }
 
 // AppendDeleteContainer appends the body of a deleteContainer request. A
@@ -105,7 +151,7 @@ func (r *Records) begin(batch []byte, cache *identityCache) {
 	case len(batch) < batchHeaderSize:
 		r.err = fmt.Errorf("decode batch: %d bytes, too short for its header", len(batch))
 	case batch[0] != batchFormat:
-		r.err = fmt.Errorf("decode batch: format %d, this version reads %d: upgrade this server", batch[0], batchFormat)
+		r.err = &NewerError{What: fmt.Sprintf("the batch format %d (this version reads %d)", batch[0], batchFormat), This: batchFormat, Wants: int32(batch[0])}
 	default:
 		r.time = int64(binary.BigEndian.Uint64(batch[1:]))
 		r.rest = batch[batchHeaderSize:]
@@ -151,6 +197,14 @@ func (r *Records) next(q *Request) (identities []byte, ok bool) {
 	q.Seq = int64(binary.BigEndian.Uint64(b[20:]))
 	q.Xid = int32(binary.BigEndian.Uint32(b[28:]))
 	b = b[recordFixedSize:]
+	if int32(binary.BigEndian.Uint32(b)) == asBefore {
+		if len(r.identities) == 0 {
+			r.err = fmt.Errorf("decode batch: the first record, which ends at offset %d of %d, has no identities of its own", r.total-len(r.rest), r.total)
+			return nil, false
+		}
+		q.Body = b[4:]
+		return r.identities, true
+	}
 	if len(r.identities) == 0 || !bytes.HasPrefix(b, r.identities) { // a vector tells its own end
 		size, err := identitiesSize(b)
 		if err != nil {
@@ -175,20 +229,27 @@ func identitiesSize(b []byte) (int, error) {
 
 // validate reads a whole batch, so that one that is corrupt or from a newer
 // version changes nothing.
-func validate(batch []byte) error {
+func (t *Tree) validate(batch []byte) error {
 	var r Records
 	r.begin(batch, nil)
+	level := t.settings.FeatureLevel
 	var q Request
 	for {
 		if _, ok := r.next(&q); !ok {
 			return r.err
 		}
-		if !known(q.Op) {
-			return fmt.Errorf("decode batch: unknown operation %d of session %#x: upgrade this server", q.Op, q.Session)
+		if needs := LevelOf(q.Op); needs == 0 || needs > level {
+			return &NewerError{What: fmt.Sprintf("operation %d of session %#x at feature level %d", q.Op, q.Session, level), This: level, Wants: needs}
 		}
 		if q.Op == OpSettings && q.Session == 0 {
-			var s Settings
-			if err := s.Decode(jute.NewDecoder(q.Body)); err != nil {
+			s, err := t.decodeSettings(jute.NewDecoder(q.Body))
+			if err != nil {
+				return err
+			}
+			level = max(level, s.FeatureLevel)
+		}
+		if q.Op == OpChange && q.Session == 0 {
+			if _, _, err := decodeStep(q.Body); err != nil {
 				return err
 			}
 		}

@@ -25,7 +25,7 @@ func FuzzApply(f *testing.F) {
 			t.Fatal(err)
 		}
 		before := tree.Digest()
-		malformed := validate(batch) != nil
+		malformed := tree.validate(batch) != nil
 		err = tree.Apply(w.model.term, w.index+1, batch, func(r *Result) { r.AppendReply(nil) })
 		if malformed && (err == nil || tree.Digest() != before) {
 			t.Fatalf("a malformed batch was applied: %v", err)

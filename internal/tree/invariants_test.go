@@ -35,6 +35,10 @@ func invariants(t *Tree) string {
 			return fmt.Sprintf("slot %d isn't a child", slot)
 		}
 		k := t.kinOf(n)
+		below := -1
+		if t.walk(slot, func(*node) { below++ }); k.below != uint32(below) {
+			return fmt.Sprintf("slot %d has %d znodes below it instead of %d", slot, k.below, below)
+		}
 		if n.kin != 0 {
 			kins[n.kin] = true
 		} else {
@@ -119,6 +123,12 @@ func tableInvariants(t *Tree) string {
 			return fmt.Sprintf("segment %d counts %d entries instead of %d", i, s.count, entries)
 		}
 		count += entries
+	}
+	for key, slot := range t.overflow {
+		if n := t.at(slot); !t.live(slot) || n.parent != key.parent || t.name(n) != key.name {
+			return fmt.Sprintf("overflow of %v is wrong", key)
+		}
+		count++
 	}
 	if count != t.nodes.live {
 		return fmt.Sprintf("%d table entries for %d znodes", count, t.nodes.live)

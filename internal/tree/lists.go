@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"math"
 	"sync"
 
 	"github.com/zooid-project/zooid/jute"
@@ -58,9 +59,18 @@ func (c *listCache) put(parent uint32, list []byte) {
 // appendChildren appends the names of a znode's children as a vector, in the
 // order of their creation.
 func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
+	return t.appendChildrenTo(dst, slot, math.MaxInt)
+}
+
+// appendChildrenTo is appendChildren up to a length of end, beyond which it gives
+// up and returns nil.
+func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
 	n := t.kinOf(t.at(slot))
 	if n.children >= listChildrenMin {
 		if list := t.lists.get(slot); list != nil {
+			if len(dst)+len(list) > end {
+				return nil
+			}
 			return append(dst, list...)
 		}
 	}
@@ -72,7 +82,9 @@ func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
 	for c := n.first; c != 0; {
 		child := t.at(c)
 		dst = jute.AppendString(dst, t.name(child))
-		c = child.next
+		if c = child.next; len(dst) > end {
+			return nil
+		}
 	}
 	if n.children >= listChildrenMin {
 		t.lists.put(slot, dst[begin:])

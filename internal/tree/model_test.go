@@ -15,6 +15,7 @@ import (
 // paths, the whole state copied before each multi. It shares no code with the
 // tree but jute's records and path rule.
 type model struct {
+	keyed    bool
 	nodes    map[string]*modelNode // "/" is the root
 	sessions map[int64]*modelSession
 	entrance [2]int64 // id and next sequence; all ids of the walker are one server's

@@ -1,13 +1,17 @@
 package tree
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
 
 // multi evaluates the operations of a multi one after the other against the live
 // state, all with the same zxid, and takes everything back when one fails.
 func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	ops, err := jute.DecodeMultiInto(t.multiOps[:0], d)
 	defer t.keepOps(ops)
-	if err != nil || !normalize(ops) {
+	if err != nil || !normalize(ops) || len(ops) > multiOpsMax && t.settings.FeatureLevel >= 2 {
 		r.Err = jute.ErrMarshallingError
 		return
 	}
@@ -15,8 +19,9 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 		t.upgrade(q.Session) // stays if the multi fails
 	}
 	t.begin()
+	var acl sameACL
 	for i := range ops {
-		result, code := t.multiOp(&ops[i], q, r)
+		result, code := t.multiOp(&ops[i], &acl, q, r)
 		if code != jute.OK {
 			t.rollback()
 			r.Events = r.Events[:0]
@@ -27,6 +32,11 @@ func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	}
 	t.commit()
 }
+
+// multiOpsMax bounds the operations of a multi from feature level 2 on; one with more
+// is a MarshallingError. Under the default of jute.maxbuffer there is no room for as
+// many.
+const multiOpsMax = 1 << 16
 
 // multiOpsKeep is the most operations whose memory is kept for the next multi.
 const multiOpsKeep = 1024
@@ -66,8 +76,21 @@ func normalize(ops []jute.MultiOp) bool {
 	return true
 }
 
+// sameACL remembers what became of the last ACL of a multi, since most are the same.
+type sameACL struct {
+	sent []jute.ACL
+	fix  aclFix
+}
+
+func (s *sameACL) of(t *Tree, acl []jute.ACL, ids []jute.ID) aclFix {
+	if len(acl) == 0 || !slices.Equal(acl, s.sent) {
+		s.sent, s.fix = acl, t.fixList(acl, ids)
+	}
+	return s.fix
+}
+
 // multiOp evaluates one operation.
-func (t *Tree) multiOp(o *jute.MultiOp, q *Request, r *Result) (result jute.MultiResult, code jute.Code) {
+func (t *Tree) multiOp(o *jute.MultiOp, acl *sameACL, q *Request, r *Result) (result jute.MultiResult, code jute.Code) {
 	result.Op = o.Op
 	switch o.Op {
 	case jute.OpDelete:
@@ -77,7 +100,7 @@ func (t *Tree) multiOp(o *jute.MultiOp, q *Request, r *Result) (result jute.Mult
 	case jute.OpCheck:
 		code = t.check(o.Path, o.Version, q)
 	default:
-		c := createRequest{o.Op, o.Path, o.Data, t.fixList(o.ACL, q.Identities), o.Flags, o.TTL}
+		c := createRequest{o.Op, o.Path, o.Data, acl.of(t, o.ACL, q.Identities), o.Flags, o.TTL}
 		result.Path, result.Stat, code = t.create(&c, q, r)
 		if o.Op != jute.OpCreate {
 			result.Op = jute.OpCreate2

@@ -46,6 +46,7 @@ type kin struct {
 	link        uint32 // of free slots; must be first
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
 	children    uint32
+	below       uint32 // znodes below this one, at any depth
 	pzxid       int64
 	owner       int64 // depends on the kind
 	created     int64 // children ever created: Apache's stored cversion, but it never overflows

@@ -48,7 +48,21 @@ func (t *Tree) find(path string) uint32 {
 			return slot
 		}
 	}
-	return 0
+	if len(t.overflow) == 0 {
+		return 0
+	}
+	return t.findByNames(path)
+}
+
+// findByNames is find for a path of which any part may be in the overflow.
+func (t *Tree) findByNames(path string) uint32 {
+	slot := uint32(rootSlot)
+	for rest, more := path[1:], true; more && slot != 0; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		slot = t.findChild(slot, t.key.child(t.at(slot).hash, name), name)
+	}
+	return slot
 }
 
 // isAt reports whether the znode in slot has the path: the hash only suggests it.
@@ -73,7 +87,45 @@ func (t *Tree) findChild(parent uint32, hash uint64, name string) uint32 {
 			return slot
 		}
 	}
-	return 0
+	if len(t.overflow) == 0 {
+		return 0
+	}
+	return t.overflow[childName{parent, name}]
+}
+
+// A childName identifies a znode in the overflow. Go's maps hash it with a random
+// seed of the process, so nobody can choose names that collide there. The order of
+// a map decides nothing: the overflow is only looked up.
+type childName struct {
+	parent uint32
+	name   string
+}
+
+// index makes a znode known to find and findChild.
+func (t *Tree) index(slot uint32) {
+	n := t.at(slot)
+	if t.table.insert(n.hash, slot) {
+		return
+	}
+	if t.overflow == nil {
+		t.overflow = map[childName]uint32{}
+	}
+	t.overflow[childName{n.parent, strings.Clone(t.name(n))}] = slot
+}
+
+// unindex takes back what index did.
+func (t *Tree) unindex(slot uint32) {
+	n := t.at(slot)
+	if t.table.remove(n.hash, slot) {
+		return
+	}
+	key := childName{n.parent, t.name(n)}
+	if t.overflow[key] != slot {
+		panic("tree: invariant broken: a znode to remove is neither in the table nor in the overflow")
+	}
+	if delete(t.overflow, key); len(t.overflow) == 0 {
+		t.overflow = nil // a map never shrinks
+	}
 }
 
 // appendPath appends the path of the znode in slot, "/" for the root.

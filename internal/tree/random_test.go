@@ -241,6 +241,8 @@ func (w *walker) request(next map[int64]int64) (*Request, func() modelResult) {
 		return w.expire(q)
 	case w.one(60):
 		return w.settings(q)
+	case w.one(100) && m.settings.FeatureLevel >= 2:
+		return w.secret(q)
 	case w.one(20):
 		return w.reap(q)
 	}
@@ -380,9 +382,26 @@ func (w *walker) settings(q *Request) (*Request, func() modelResult) {
 	if w.one(4) {
 		s.Schemes = s.Schemes[:1]
 	}
+	s.FeatureLevel = m.settings.FeatureLevel
+	if w.one(3) {
+		s.FeatureLevel = FeatureLevelMax
+	}
 	q.Op, q.Session, q.Body = OpSettings, 0, s.Append(nil)
 	return q, func() modelResult {
 		m.settings = s
+		return modelResult{zxid: m.zxid}
+	}
+}
+
+// secret proposes a key of the hashes, of which the first counts.
+func (w *walker) secret(q *Request) (*Request, func() modelResult) {
+	m := w.model
+	q.Op, q.Session, q.Body = OpSecret, 0, bytes.Repeat([]byte{byte(w.rnd.Uint32())}, SecretSize)
+	return q, func() modelResult {
+		if m.keyed {
+			return modelResult{zxid: m.zxid, outcome: Ignored}
+		}
+		m.keyed = true
 		return modelResult{zxid: m.zxid}
 	}
 }
@@ -461,6 +480,10 @@ func TestAgainstModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWalker(t, seed)
+			if seed%2 == 1 {
+				w.tree.rekey(colliding(1)) // all names of one byte have one hash
+				w.model.keyed = true
+			}
 			for range steps {
 				w.step()
 				w.check()

@@ -62,18 +62,26 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	return t.appendStat(dst, n), jute.OK
 }
 
-// AppendGetChildren answers getChildren: the names, oldest first.
+// AppendGetChildren answers getChildren: the names, oldest first. A list that is
+// too long to be read at once is LongRead.
 func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
+	if code == jute.OK && t.long(slot) {
+		code = LongRead
+	}
 	if code != jute.OK {
 		return dst, code
 	}
 	return t.appendChildren(dst, slot), jute.OK
 }
 
-// AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat.
+// AppendGetChildren2 answers getChildren2: the names, oldest first, and Stat. A
+// list that is too long to be read at once is LongRead.
 func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
+	if code == jute.OK && t.long(slot) {
+		code = LongRead
+	}
 	if code != jute.OK {
 		return dst, code
 	}
@@ -81,60 +89,40 @@ func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byt
 }
 
 // AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
-// below path. It takes a time proportional to that number.
+// below path.
 func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
 	if code != jute.OK {
 		return dst, code
 	}
-	below := t.totals.nodes - 1
-	switch {
-	case path == "": // where Apache counts "/" as below ""
+	below := t.kinOf(t.at(slot)).below
+	if path == "" { // where Apache counts "/" as below ""
 		below++
-	case slot != rootSlot:
-		below = -1
-		t.walk(slot, func(*node) { below++ })
 	}
 	return jute.AppendInt(dst, int32(below)), jute.OK
 }
 
 // AppendEphemerals answers getEphemerals: the paths of a session's znodes that
 // begin with prefix, oldest first. A blank prefix and "/" mean all. An unknown
-// session has none.
-func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) []byte {
-	if strings.TrimSpace(prefix) == "" || strings.TrimSpace(prefix) == "/" {
-		prefix = ""
+// session has none. A list that is too long to be read at once is LongRead.
+func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, jute.Code) {
+	s := Scan{Op: jute.OpGetEphemerals, Session: id, Path: prefix, Body: dst}
+	done, code := t.Step(&s)
+	if !done {
+		return dst, LongRead
 	}
-	begin := len(dst)
-	dst = jute.AppendInt(dst, 0)
-	slot, ok := t.sessions.index[id]
-	if !ok {
-		return dst
-	}
-	count := int32(0)
-	for z := t.sessions.slots.at(slot).first; z != 0; z = t.kinOf(t.at(z)).last {
-		at := len(dst)
-		dst = t.appendPath(jute.AppendInt(dst, 0), z)
-		path := text(dst[at+4:])
-		if !strings.HasPrefix(path, prefix) {
-			dst = dst[:at]
-			continue
-		}
-		count++
-		jute.AppendInt(dst[:at], int32(len(path)))
-	}
-	jute.AppendInt(dst[:begin], count)
-	return dst
+	return s.Body, code
 }
 
 // AppendMultiRead answers multiRead, given the body of its request: the results
 // of its operations, each with its own code. A malformed body is
-// jute.ErrMarshallingError.
-func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID) ([]byte, jute.Code) {
+// jute.ErrMarshallingError, and so are results of more than bytesMax bytes.
+func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
 	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
 		return dst, jute.ErrMarshallingError
 	}
+	end := len(dst) + bytesMax
 	for i := range ops {
 		o := &ops[i]
 		slot, code := t.readable(o.Path, jute.PermRead, ids)
@@ -144,12 +132,22 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID) ([]byte, 
 			dst = e.Append(dst)
 		case o.Op == jute.OpGetData:
 			n := t.at(slot)
+			if len(dst)+n.size() > end {
+				return dst, jute.ErrMarshallingError
+			}
 			g := jute.MultiResult{Op: o.Op, Stat: t.stat(n), Data: t.data(n)}
 			dst = g.Append(dst)
 		default: // a result is its header, as of no children, and the list
 			g := jute.MultiResult{Op: o.Op}
 			dst = g.Append(dst)
-			dst = t.appendChildren(dst[:len(dst)-4], slot)
+			list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
+			if list == nil {
+				return dst, jute.ErrMarshallingError
+			}
+			dst = list
+		}
+		if len(dst) > end {
+			return dst, jute.ErrMarshallingError
 		}
 	}
 	return jute.AppendMultiEnd(dst), jute.OK

@@ -63,21 +63,29 @@ func Restore(o Options, next func() ([]byte, error)) (*Tree, error) {
 func (t *Tree) restoreHeader(d *jute.Decoder) (version byte, err error) {
 	version = d.Byte()
 	if d.Err() == nil && (version < snapshotVersionMin || version > snapshotVersion) {
-		return version, fmt.Errorf("restore snapshot: version %d, this version reads %d to %d: upgrade this server", version, snapshotVersionMin, snapshotVersion)
+		what := fmt.Sprintf("the snapshot version %d (this version reads %d to %d)", version, snapshotVersionMin, snapshotVersion)
+		return version, fmt.Errorf("restore snapshot: %w", &NewerError{What: what, This: snapshotVersion, Wants: int32(version)})
 	}
 	for i := range t.key {
 		t.key[i] = uint64(d.Long())
 	}
 	t.rootHash = t.key.root()
-	t.position = position{uint64(d.Long()), uint64(d.Long()), d.Long(), d.Long()}
-	var s Settings
-	if err := s.Decode(d); err != nil {
+	t.position = position{term: uint64(d.Long()), index: uint64(d.Long()), zxid: d.Long(), time: d.Long()}
+	s, err := t.decodeSettings(d)
+	if err != nil {
 		return version, fmt.Errorf("restore snapshot: %w", err)
 	}
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
 	if version > snapshotVersionMin {
 		err = t.restoreEntrances(d)
+	}
+	if err == nil && version >= snapshotVersionKeyed {
+		t.keyed = d.Bool()
+		t.position.back = d.Long()
+	}
+	if err == nil && version >= snapshotVersionChanging {
+		t.setChange(decodeChange(d))
 	}
 	return version, err
 }
@@ -369,12 +377,14 @@ func (t *Tree) finishNodes() error {
 			continue
 		}
 		for slot != rootSlot && t.at(slot).next == 0 {
+			t.addBelow(slot)
 			pathLen -= 1 + t.at(slot).nameLen()
 			slot = t.at(slot).parent
 		}
 		if slot == rootSlot {
 			break
 		}
+		t.addBelow(slot)
 		pathLen -= 1 + t.at(slot).nameLen()
 		slot = t.at(slot).next
 	}
@@ -385,6 +395,12 @@ func (t *Tree) finishNodes() error {
 		return corrupt("%d of %d znodes are reached from the root", t.totals.nodes, t.nodes.live)
 	}
 	return nil
+}
+
+// addBelow counts a znode, and what is below it, in at its parent.
+func (t *Tree) addBelow(slot uint32) {
+	n := t.at(slot)
+	t.kins.at(t.at(n.parent).kin).below += 1 + t.kinOf(n).below
 }
 
 // restoredNodes are znodes that the walk has met and not counted in yet. Each
@@ -411,7 +427,7 @@ func (t *Tree) restored(met *restoredNodes) error {
 		if slot != rootSlot && t.findChild(n.parent, n.hash, t.name(n)) != 0 {
 			return corrupt("%s is there twice", t.appendPath(nil, slot))
 		}
-		t.table.insert(n.hash, slot)
+		t.index(slot)
 		t.totals.nodes++
 		t.totals.dataSize += n.size()
 		t.totals.digest += t.nodeDigest(n)

@@ -2,8 +2,8 @@ package tree
 
 import "github.com/zooid-project/zooid/jute"
 
-// An Outcome says what apply did with a request. Only Applied takes a zxid (but
-// OpAttach, OpEnter and OpSettings don't).
+// An Outcome says what apply did with a request. Only Applied and Staged take a
+// zxid (but OpAttach, OpEnter and OpSettings don't).
 type Outcome uint8
 
 // The outcomes.
@@ -14,9 +14,10 @@ const (
 	Gap                        // its sequence is beyond the next: send what is missing first
 	Moved                      // another connection owns the session
 	SessionGone                // there is no such session
+	Staged                     // a reconfig that is checked and noted; the result of a later OpChange answers it
 )
 
-var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved", "session gone"}
+var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved", "session gone", "staged"}
 
 // String returns the outcome in words.
 func (o Outcome) String() string { return outcomeNames[o] }
@@ -39,12 +40,13 @@ type Result struct {
 	Seq     int64
 	Xid     int32
 
+	Time    int64 // of its batch, as the tree took it
 	Outcome Outcome
 	Zxid    int64     // the request's own; the tree's last one if it took none
 	Err     jute.Code // for the ReplyHeader; OK for a multi that failed, whose results tell
 	Path    string    // create: the path with its sequence number
 	Stat    jute.Stat // create, setData, setACL, reconfig
-	Data    []byte    // reconfig: the new configuration
+	Data    []byte    // reconfig: the new configuration; of a staged one the membership asked for
 	Multi   []jute.MultiResult
 	Timeout int32   // createSession, attach, enter: session timeout, ms
 	Closed  bool    // closeSession, expire: the session Session has ended

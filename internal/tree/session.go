@@ -13,9 +13,10 @@ type session struct {
 	link        uint32 // of free slots; must be first
 	first, last uint32 // slots of its ephemeral znodes
 	ephemerals  uint32
-	id          int64 // 0 if the slot is free
-	cnx         int64 // connection that owns it
-	next        int64 // sequence that the owner's next request must have
+	changes     uint32 // of the list; grows with each, for Scan
+	id          int64  // 0 if the slot is free
+	cnx         int64  // connection that owns it
+	next        int64  // sequence that the owner's next request must have
 	base        uint64
 	timeout     int32 // milliseconds
 	passwd      [jute.PasswdSize]byte
@@ -231,6 +232,7 @@ func (t *Tree) own(slot uint32) {
 	}
 	s.last = slot
 	s.ephemerals++
+	s.changes++
 	t.totals.ephemerals++
 }
 
@@ -249,5 +251,6 @@ func (t *Tree) disown(slot uint32) {
 		s.last = n.first
 	}
 	s.ephemerals--
+	s.changes++
 	t.totals.ephemerals--
 }

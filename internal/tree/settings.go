@@ -9,9 +9,33 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// FeatureLevelMax is the highest feature level this version applies; a log entry
-// that asks for a higher one stops the replica (see Settings).
-const FeatureLevelMax = 1
+// FeatureLevelMax is the highest feature level that this version applies.
+//
+// A feature level numbers what the log may hold and what apply computes. The
+// leader raises the level in force by an OpSettings entry, once every member has
+// announced that it knows the next one; it never sinks. docs/decisions/011 says
+// how a level is added.
+//
+//	1  as at first
+//	2  the level in force never sinks; the hashes have a secret; see the uses of Settings.FeatureLevel
+const FeatureLevelMax = 2
+
+// A NewerError says that an entry of the log or a snapshot is beyond what this
+// version knows. What holds it is not damaged: a newer version reads it. Found with
+// errors.As.
+type NewerError struct {
+	What        string // what holds it, with the number found
+	This, Wants int32  // what this version knows, and what it meets; 0 if there is no number
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s is of a newer version of Zooid than this one: upgrade this server. Its data is in order and stays as it is", e.What)
+}
+
+// newer refuses a feature level above max.
+func newer(level, max int32) error {
+	return &NewerError{What: fmt.Sprintf("feature level %d (this version applies 1 to %d)", level, max), This: max, Wants: level}
+}
 
 // Settings are the replicated settings: whatever changes the result of a
 // request must be the same on every replica at the same log entry, so a
@@ -58,17 +82,29 @@ func (s *Settings) Decode(d *jute.Decoder) error {
 	if err := d.Err(); err != nil {
 		return fmt.Errorf("decode settings: %w", err)
 	}
-	if s.FeatureLevel < 1 || s.FeatureLevel > FeatureLevelMax {
-		return fmt.Errorf("settings ask for feature level %d, this version applies 1 to %d: upgrade this server", s.FeatureLevel, FeatureLevelMax)
+	if s.FeatureLevel < 1 {
+		return fmt.Errorf("decode settings: feature level %d; the lowest is 1", s.FeatureLevel)
 	}
 	return nil
+}
+
+// decodeSettings decodes settings that this replica can put in force.
+func (t *Tree) decodeSettings(d *jute.Decoder) (s Settings, err error) {
+	if err = s.Decode(d); err == nil && s.FeatureLevel > t.levelMax {
+		err = newer(s.FeatureLevel, t.levelMax)
+	}
+	return s, err
 }
 
 // Settings returns the settings in force; the caller must not modify Schemes.
 func (t *Tree) Settings() Settings { return t.settings }
 
-// set puts settings in force.
+// set puts settings in force. From level 2 on the level doesn't sink: a former
+// leader's entry may come late.
 func (t *Tree) set(s Settings) {
+	if t.settings.FeatureLevel >= 2 {
+		s.FeatureLevel = max(s.FeatureLevel, t.settings.FeatureLevel)
+	}
 	if slices.Equal(s.Schemes, t.settings.Schemes) {
 		s.Schemes = t.settings.Schemes
 	}

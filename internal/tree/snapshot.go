@@ -10,7 +10,9 @@ import (
 // A snapshot is a stream of chunks, each of one kind and readable by itself:
 //
 //	header    byte 1 | byte version | 4 * long hash key | long term | long index | long zxid | long time | settings |
-//	          since version 2 the entrances, see appendEntrances
+//	          since version 2 the entrances, see appendEntrances |
+//	          since version 3 byte 1 if the key is a secret of the log, long time it was set back to, 0 if never |
+//	          since version 4 the change of membership under way, see change.append
 //	ACLs      byte 2 | int count | int first place | count * vector<ACL>, null for a free place
 //	sessions  byte 3 | int count | count * session, see encodeSession
 //	znodes    byte 4 | int count | count * znode, see encodeNode
@@ -30,10 +32,14 @@ const (
 	chunkNodes    = 4
 	chunkEnd      = 5
 
-	// A snapshot has version 1 until a local session enters, so that a server that
-	// knows of none reads it.
-	snapshotVersion    = 2
-	snapshotVersionMin = 1
+	// A snapshot has the lowest version that can tell the state, so that older servers
+	// read it if they can: version 2 once a local session has entered, 3 once the
+	// hashes have a secret, 4 while a change of membership is under way.
+	snapshotVersionMin      = 1
+	snapshotVersionEntered  = 2
+	snapshotVersionKeyed    = 3
+	snapshotVersionChanging = 4
+	snapshotVersion         = snapshotVersionChanging
 )
 
 // chunkSize is where a chunk ends: large enough for compression, small enough
@@ -197,9 +203,15 @@ func (img *Image) nextACLs(dst []byte) ([]byte, bool) {
 
 // snapshotVersion returns the lowest version that can tell the state.
 func (t *Tree) snapshotVersion() byte {
+	switch {
+	case t.change.id != 0:
+		return snapshotVersionChanging
+	case t.keyed || t.position.back != 0:
+		return snapshotVersionKeyed
+	}
 	for i := range t.sessions.entrances {
 		if t.sessions.entrances[i].id != 0 {
-			return snapshotVersion
+			return snapshotVersionEntered
 		}
 	}
 	return snapshotVersionMin
@@ -218,6 +230,12 @@ func (img *Image) appendHeader(b []byte) []byte {
 	b = t.settings.Append(b)
 	if img.version > snapshotVersionMin {
 		b = t.appendEntrances(b)
+	}
+	if img.version >= snapshotVersionKeyed {
+		b = jute.AppendLong(jute.AppendBool(b, t.keyed), p.back)
+	}
+	if img.version >= snapshotVersionChanging {
+		b = t.change.append(b)
 	}
 	return b
 }

@@ -294,6 +294,11 @@ func (s *stage) internal(name, line string, a args, q *Request) {
 		return
 	case "members":
 		q.Op, q.Session, q.Cnx, q.Body = OpMembers, 0, 0, []byte(a.path())
+		q.Seq = s.int(a, "inForce", 0)
+		return
+	case "change":
+		step := map[string]ChangeStep{"named": ChangeNamed, "done": ChangeDone, "dropped": ChangeDropped}[a.path()]
+		q.Op, q.Session, q.Cnx, q.Body = OpChange, 0, 0, AppendChange(nil, s.int(a, "id", 0), step)
 		return
 	case "reap":
 		q.Op, q.Session, q.Cnx = jute.OpDeleteContainer, 0, 0
@@ -409,10 +414,10 @@ func (s *stage) read(name, line string, a args, q Request) {
 	case "count":
 		b, code = s.tree.AppendAllChildrenNumber(nil, a.path(), q.Identities)
 	case "ephemerals":
-		b = s.tree.AppendEphemerals(nil, q.Session, a.path())
+		b, code = s.tree.AppendEphemerals(nil, q.Session, a.path())
 	case "multiRead":
 		o := modelOp{op: jute.OpMulti, sub: s.subs(line)}
-		b, code = s.tree.AppendMultiRead(nil, encode(&o), q.Identities)
+		b, code = s.tree.AppendMultiRead(nil, encode(&o), q.Identities, ReplyBytesMax)
 	}
 	fmt.Fprintf(&s.out, "%s %s:", name, a.path())
 	if code != jute.OK {

@@ -1,19 +1,30 @@
 package tree
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"fmt"
 
-import "fmt"
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
 
 // Options are what a replica brings along; none of them changes a result.
 type Options struct {
-	// Key keys the hashes. All replicas of a cluster must use the same, or their
-	// digests differ; clients must not know it, or they can slow lookups down.
+	// Key keys the hashes until the log has a secret for them (see OpSecret). All
+	// replicas of a cluster must use the same, or their digests differ.
 	Key [16]byte
 
 	// Alloc returns n zeroed bytes, aligned to 8, that are never given back. Nil is
 	// make; an allocator outside of Go's heap keeps the collector's pace away from
 	// the size of the tree.
 	Alloc func(n int) []byte
+
+	// Release, if not nil, gives the memory of a part of what Alloc returned back to the
+	// system until it is written again; what it holds is of no use any more.
+	Release func(b []byte)
+
+	// LevelMax is the highest feature level that this replica applies; 0 is
+	// FeatureLevelMax. Tests lower it to stand for an older version.
+	LevelMax int32
 
 	// Reconfigure evaluates changes of membership; nil refuses them.
 	Reconfigure Reconfigure
@@ -24,21 +35,25 @@ type Options struct {
 // run concurrently with each other.
 type Tree struct {
 	key      hashKey
+	keyed    bool // with a secret of the log
 	rootHash uint64
 
 	// The state.
 	nodes    slab[node]
 	kins     slab[kin]
 	table    table
+	overflow map[childName]uint32 // znodes that the table has no room for, nil if there are none
 	payloads arena
 	acls     aclTable
 	sessions sessionTable
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
+	change   change // of the membership, under way
 	position position
 	totals   totals
 
 	reconfigure Reconfigure
+	levelMax    int32
 
 	// Not state: scratch of the request being applied, and caches.
 	identities identityCache
@@ -48,6 +63,7 @@ type Tree struct {
 	result     Result
 	request    Request
 	scratch    []byte         // paths of the result
+	budget     auth.Budget    // left of the request being applied
 	multiOps   []jute.MultiOp // of the multi being applied
 }
 
@@ -55,6 +71,7 @@ type Tree struct {
 type position struct {
 	term, index uint64
 	zxid, time  int64
+	back        int64 // the time that it was set back to last; 0 if never
 }
 
 // totals are sums over the tree, kept up to date by each change.
@@ -78,7 +95,7 @@ func New(o Options) *Tree {
 	n := t.at(root)
 	n.hash, n.acl = t.rootHash, aclOpen
 	t.acls.retain(aclOpen)
-	t.table.insert(n.hash, root)
+	t.index(root)
 	t.totals.nodes++
 	t.totals.digest += t.nodeDigest(n)
 	t.position.zxid = 0
@@ -94,9 +111,13 @@ func newTree(o Options) *Tree {
 	if alloc == nil {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
-	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure}
+	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, levelMax: o.LevelMax}
+	if t.levelMax == 0 {
+		t.levelMax = FeatureLevelMax
+	}
 	t.rootHash = t.key.root()
 	t.nodes.alloc, t.kins.alloc, t.payloads.alloc = alloc, alloc, alloc
+	t.payloads.release = o.Release
 	t.table = newTable(alloc)
 	t.sessions.init(alloc)
 	t.acls.init()
@@ -113,7 +134,7 @@ func (t *Tree) LastTerm() uint64 { return t.position.term }
 func (t *Tree) LastIndex() uint64 { return t.position.index }
 
 // Time returns the time of the last batch, milliseconds since 1970 by the
-// leader's clock. It never goes back.
+// leader's clock. It goes back only as clock.go says.
 func (t *Tree) Time() int64 { return t.position.time }
 
 // NodeCount returns the number of znodes, the root and Apache's own included.
@@ -139,7 +160,8 @@ func (t *Tree) follow(term, index uint64, ms int64) error {
 	if term > p.term {
 		p.zxid = (p.zxid>>32 + 1) << 32
 	}
-	p.term, p.index, p.time = term, index, max(p.time, ms)
+	p.term, p.index = term, index
+	t.advance(ms)
 	return nil
 }
 

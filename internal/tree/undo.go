@@ -70,7 +70,9 @@ func (t *Tree) rollback() {
 		case undoNode:
 			n := t.at(s.slot)
 			if s.node.kin != 0 {
-				*t.kins.at(s.node.kin) = s.kin
+				k := t.kins.at(s.node.kin)
+				s.kin.below = k.below // which each insert and remove takes back itself
+				*k = s.kin
 			} else if n.kin != 0 {
 				t.kins.put(n.kin)
 			}
@@ -78,10 +80,12 @@ func (t *Tree) rollback() {
 		case undoSession:
 			*t.sessions.slots.at(s.slot) = *s.session
 		case undoInsert:
-			t.table.remove(t.at(s.slot).hash, s.slot)
+			t.countBelow(t.at(s.slot).parent, ^uint32(0))
+			t.unindex(s.slot)
 			t.freeNode(s.slot)
 		case undoRemove:
-			t.table.insert(t.at(s.slot).hash, s.slot)
+			t.index(s.slot)
+			t.countBelow(t.at(s.slot).parent, 1)
 		case undoData:
 			n := t.at(s.slot)
 			t.payloads.put(n.block, n.payload())

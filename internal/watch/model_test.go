@@ -226,6 +226,14 @@ func step(tb testing.TB, rnd *rand.Rand, t *Table, m *model) string {
 		}
 		return fmt.Sprintf("Remove(%d, %q, %d) = %v", w, p, typ, want)
 	default:
+		for n := 1 + pick(3); pick(2) == 0; { // some now and the rest below
+			before := t.SizeOf(w)
+			more := t.RemoveSome(w, n)
+			if after := t.SizeOf(w); after != max(before-n, 0) || more != (after > 0) {
+				tb.Fatalf("RemoveSome(%d, %d) leaves %d of %d watches and reports %v", w, n, after, before, more)
+			}
+			t.check(tb)
+		}
 		t.RemoveWatcher(w)
 		m.removeWatcher(w)
 		return fmt.Sprintf("RemoveWatcher(%d)", w)

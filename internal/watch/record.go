@@ -86,6 +86,7 @@ func (t *Table) unlink(r ref) {
 	delete(t.recordIndex, pair{rec.path, rec.watcher})
 	t.records.give(r)
 	if path.first == none {
+		t.names -= len(path.name)
 		delete(t.pathIndex, path.name)
 		t.paths.give(rec.path)
 	}

@@ -44,6 +44,7 @@ type Table struct {
 	summary   Summary
 	childSize int // records in the child table
 	recursive int // records with Recursive
+	names     int // bytes of all paths
 	round     uint64
 }
 
@@ -94,6 +95,7 @@ func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 		p = t.paths.take()
 		path = strings.Clone(path)
 		t.paths.at(p).name = path
+		t.names += len(path)
 		t.pathIndex[path] = p
 	}
 	w, ok := t.watcherIndex[watcherID]
@@ -215,6 +217,22 @@ func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) 
 		return none, jute.ErrNoWatcher
 	}
 	return r, jute.OK
+}
+
+// RemoveSome takes away the oldest watches of a watcher, n at most, and reports
+// whether it had more. RemoveWatcher must still be called in the end.
+func (t *Table) RemoveSome(watcherID int64, n int) (more bool) {
+	w, ok := t.watcherIndex[watcherID]
+	if !ok {
+		return false
+	}
+	r := t.watchers.at(w).first
+	for ; r != none && n > 0; n-- {
+		this := r
+		r = t.records.at(r).watcherNext
+		t.setKinds(this, 0)
+	}
+	return r != none
 }
 
 // RemoveWatcher takes away all watches of a watcher, in time proportional to

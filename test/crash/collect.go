@@ -19,6 +19,10 @@ import (
 // change, so it goes on where it stopped, and reads again and again before a
 // server purges what it has put in a snapshot.
 type Collector struct {
+	// BodyMax, if not 0, leaves out longer requests: no client whose history is
+	// checked sends such.
+	BodyMax int
+
 	server int32
 	tree   *tree.Tree
 	next   uint64 // first index not read
@@ -32,9 +36,9 @@ func NewCollector(server int) *Collector {
 	return &Collector{server: int32(server), tree: tree.New(tree.Options{}), next: 1}
 }
 
-// Read takes in the committed entries in the data directory of a server that is
+// Read takes in the committed entries in the directories of a server that is
 // down. With all, everything in the log is committed: the servers are at rest.
-func (c *Collector) Read(data string, all bool) error {
+func (c *Collector) Read(dirs []string, all bool) error {
 	if c.gap {
 		return nil
 	}
@@ -43,10 +47,12 @@ func (c *Collector) Read(data string, all bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := copyData(data, dir); err != nil {
-		return err
+	for _, from := range dirs {
+		if err := copyData(from, dir); err != nil {
+			return err
+		}
 	}
-	cluster, err := storage.ReadIdentity(storage.OS{}, dir)
+	cluster, err := storage.ReadIdentity(storage.OS{}, dir, "")
 	if err != nil {
 		return err
 	}
@@ -112,11 +118,14 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 	var q tree.Request
 	return c.tree.Apply(term, index, batch, func(res *tree.Result) {
 		records.Next(&q)
-		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Zxid == 0 {
+		if res.Outcome != tree.Applied || res.Op == tree.OpAttach || res.Op == tree.OpEnter || res.Op == tree.OpSettings || res.Op == tree.OpSecret || res.Zxid == 0 {
+			return
+		}
+		if c.BodyMax > 0 && len(q.Body) > c.BodyMax {
 			return
 		}
 		e := check.Entry{
-			Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: records.Time(), Term: int64(term), Digest: c.tree.Digest(),
+			Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(term), Digest: c.tree.Digest(),
 			Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 		}
 		if e.Op == tree.OpExpire {

@@ -77,9 +77,9 @@ func (r *Run) votes(id int) (n int) {
 // segment holds: a later batch proves that it was durable.
 func flip(t *testing.T, s *Server, rng *rand.Rand) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.Data(), "*.log"))
+	files, err := filepath.Glob(filepath.Join(s.LogDir(), "*.log"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no log segments in %s (%v)", s.Data(), err)
+		t.Fatalf("no log segments in %s (%v)", s.LogDir(), err)
 	}
 	slices.Sort(files)
 	for _, file := range slices.Backward(files) {
@@ -105,7 +105,7 @@ func flip(t *testing.T, s *Server, rng *rand.Rand) string {
 			}
 		}
 	}
-	t.Fatalf("the log in %s is too short to be damaged", s.Data())
+	t.Fatalf("the log in %s is too short to be damaged", s.LogDir())
 	return ""
 }
 
@@ -113,13 +113,16 @@ func flip(t *testing.T, s *Server, rng *rand.Rand) string {
 // damaged copy that the others still hold.
 func empty(t *testing.T, s *Server) {
 	t.Helper()
-	list, err := os.ReadDir(s.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range list {
-		if f.Name() != "myid" {
-			if err := os.RemoveAll(filepath.Join(s.Data(), f.Name())); err != nil {
+	for _, dir := range s.dirs() {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			if f.Name() == "myid" {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type Options struct {
 	// them under.
 	Hosts []string
 	Wraps [][]string
+	// Programs, if set, are the servers' programs.
+	Programs []string
 }
 
 func (o *Options) host(i int) string {
@@ -50,6 +53,8 @@ var defaultConfig = map[string]string{
 	"maxClientCnxns":         "0",
 	"4lw.commands.whitelist": "*",
 	"admin.enableServer":     "false",
+	// Servers whose directories are emptied come back by it.
+	"quorum.secret": "the secret of an ensemble in tests",
 	// The log is purged as soon as there is a snapshot, and a Collector sees it only
 	// between two lives of a server: snapshots are for tests that kill often. The
 	// log is then kept from the oldest of these on.
@@ -153,16 +158,24 @@ func (e *Ensemble) keepLogs() string {
 
 const portsPerServer = 3 // client, peer, election
 
+// layouts counts the ensembles laid out: a server that has one directory in this one
+// has two in the next.
+var layouts atomic.Int32
+
 func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 	e := &Ensemble{Peers: map[[2]int]*Proxy{}}
 	root, ports := t.TempDir(), freeport.Take(t, o.Servers*portsPerServer)
-	cluster := rand.Uint64() | 1
+	cluster, round := rand.Uint64()|1, int(layouts.Add(1))
 	for i := range o.Servers {
 		own := ports[i*portsPerServer:]
 		folder := filepath.Join(root, fmt.Sprint(i+1))
-		s := &Server{ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Folder: folder, program: program, log: folder + ".log"}
+		s := &Server{ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Peer: fmt.Sprintf("%s:%d", o.host(i), own[1]), Folder: folder, program: program, log: folder + ".log"}
+		s.twoDirs = (round+i)%2 == 1
 		if i == 0 && o.Disk != "" {
 			s.Folder = o.Disk
+		}
+		if o.Programs != nil {
+			s.program = o.Programs[i]
 		}
 		if o.Wraps != nil {
 			s.Wrap = o.Wraps[i]
@@ -176,7 +189,16 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 			e.Clients = append(e.Clients, p)
 		}
 		settings := maps.Clone(defaultConfig)
+		if o.Programs != nil {
+			delete(settings, "quorum.secret") // an older version doesn't know it
+		}
 		settings["dataDir"] = s.Data()
+		if o.Programs != nil {
+			s.twoDirs = false // the version before doesn't know its own log there
+		}
+		if s.twoDirs {
+			settings["dataLogDir"] = s.LogDir()
+		}
 		settings["clientPortAddress"], settings["clientPort"] = o.host(i), fmt.Sprint(own[0])
 		for j := range o.Servers {
 			if o.Servers == 1 {
@@ -222,7 +244,7 @@ func (s *Server) layOut(settings map[string]string) error {
 // its cluster from the addresses in its configuration, which with proxies differ
 // from server to server.
 func (s *Server) belong(cluster uint64) error {
-	d, err := storage.Open(storage.Options{Dir: s.Data(), ClusterID: cluster})
+	d, err := storage.Open(storage.Options{Dir: s.Data(), LogDir: s.LogDir(), ClusterID: cluster})
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,13 @@ func RemoveBinary() {
 type Server struct {
 	ID     int
 	Addr   string // where it listens for clients
+	Peer   string // where it listens for other servers
 	Folder string // holds zoo.cfg and data
 	// Wrap, if not empty, is a command to start the server under.
 	Wrap []string
 
 	program string
+	twoDirs bool   // the log has a directory of its own (dataLogDir)
 	log     string // file of what it prints; never on a disk that is made to fail
 	process *exec.Cmd
 	exited  chan struct{}
@@ -86,6 +88,23 @@ type Server struct {
 
 // Data is the server's data directory.
 func (s *Server) Data() string { return filepath.Join(s.Folder, "data") }
+
+// LogDir is where its log lies: the data directory, or for every other server a
+// directory of its own.
+func (s *Server) LogDir() string {
+	if s.twoDirs {
+		return filepath.Join(s.Folder, "log")
+	}
+	return s.Data()
+}
+
+// dirs are the directories that hold the server's data, one or two.
+func (s *Server) dirs() []string {
+	if s.twoDirs {
+		return []string{s.Data(), s.LogDir()}
+	}
+	return []string{s.Data()}
+}
 
 // Start launches the process; it waits for nothing.
 func (s *Server) Start() error {
@@ -192,6 +211,22 @@ func (s *Server) stopped() bool {
 		}
 	}
 	return err == nil && len(tasks) > 0
+}
+
+// Memory is the resident memory of a running server in bytes, 0 if the machine
+// doesn't tell.
+func (s *Server) Memory() int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // Signal sends the server a signal, such as SIGSTOP.

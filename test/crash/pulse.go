@@ -127,6 +127,20 @@ func (p *Pulse) Beats(from, to time.Time) int {
 	return n
 }
 
+// Durations returns how long the writes took that were sent and answered between
+// two times.
+func (p *Pulse) Durations(from, to time.Time) []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []time.Duration
+	for _, b := range p.beats {
+		if b.sent.After(from) && b.answered.Before(to) {
+			list = append(list, b.answered.Sub(b.sent))
+		}
+	}
+	return list
+}
+
 // FirstBeat waits until a write that was sent after from is answered, and
 // returns when that was.
 func (p *Pulse) FirstBeat(from time.Time, patience time.Duration) (time.Time, error) {

@@ -34,7 +34,13 @@ type RunOptions struct {
 	AnsweredMin int64
 	// Allowed are answers that the load may get although no client deserves them.
 	Allowed []jute.Code
+	// Strangers says that others than the load write to the servers, outside of its
+	// root: what they did isn't recorded, and isn't judged.
+	Strangers bool
 }
+
+// strangersBodyMin is more than any request of a Load takes.
+const strangersBodyMin = 64 << 10
 
 // A Run is servers under load, recorded, and a verdict at the end.
 type Run struct {
@@ -72,7 +78,11 @@ func Begin(t testing.TB, o RunOptions) *Run {
 	r := &Run{Ensemble: Start(t, o.Options), t: t, o: o, file: file, journal: check.NewJournal(file), began: time.Now()}
 	t.Cleanup(func() { file.Close() })
 	for _, s := range r.Servers {
-		r.collectors = append(r.collectors, NewCollector(s.ID))
+		c := NewCollector(s.ID)
+		if o.Strangers {
+			c.BodyMax = strangersBodyMin
+		}
+		r.collectors = append(r.collectors, c)
 	}
 	r.outages = make([][]outage, len(r.Servers))
 	r.Load = &Load{Journal: r.journal, Root: root, Outstanding: o.Outstanding, Pause: o.Pause, Seed: o.Seed}
@@ -142,7 +152,7 @@ func (r *Run) Disturbed() (n int, example string) {
 // committed as it stands.
 func (r *Run) Collect(server int) {
 	r.t.Helper()
-	if err := r.collectors[server].Read(r.Servers[server].Data(), len(r.Servers) == 1); err != nil {
+	if err := r.collectors[server].Read(r.Servers[server].dirs(), len(r.Servers) == 1); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -201,7 +211,7 @@ func (r *Run) Verdict() (Count, *check.Report) {
 		r.t.Fatal(err)
 	}
 	for _, s := range r.Servers {
-		if err := dump(s.Addr, int32(s.ID), r.journal); err != nil {
+		if err := dump(s.Addr, int32(s.ID), r.dumpRoot(), r.journal); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -211,7 +221,7 @@ func (r *Run) Verdict() (Count, *check.Report) {
 		if code := s.Stop(); code != 0 {
 			r.t.Errorf("server %d ended with code %d on SIGTERM", s.ID, code)
 		}
-		if err := r.collectors[i].Read(s.Data(), true); err != nil {
+		if err := r.collectors[i].Read(s.dirs(), true); err != nil {
 			r.t.Fatal(err)
 		}
 		if r.collectors[i].Record(r.journal) {
@@ -262,7 +272,12 @@ func (r *Run) judge(exact bool) *check.Report {
 		h.Servers = nil
 		h.Events = slices.DeleteFunc(h.Events, func(e check.Event) bool { return e.Kind == check.KindDump })
 	}
-	report := check.Check(h, check.Options{ExtendedTypes: true, ViolationsMax: 10})
+	o := check.Options{ExtendedTypes: true, ViolationsMax: 10}
+	if r.o.Strangers {
+		o.Under = root
+		leaveOutStrangers(h)
+	}
+	report := check.Check(h, o)
 	var text strings.Builder
 	report.Print(&text, h)
 	r.t.Logf("the checker's report:\n%s", &text)
@@ -271,6 +286,29 @@ func (r *Run) judge(exact bool) *check.Report {
 		r.t.Errorf("the history breaks promises; it is kept in %s, see it with: zooid check -ttl %s", kept, kept)
 	}
 	return report
+}
+
+// dumpRoot is where the dump of the trees begins.
+func (r *Run) dumpRoot() string {
+	if r.o.Strangers {
+		return root
+	}
+	return "/"
+}
+
+// leaveOutStrangers takes from the logs what sessions did that no recorded client
+// had: none of it is below the root of the load, and it may be gigabytes.
+func leaveOutStrangers(h *check.History) {
+	ours := map[int64]bool{0: true}
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind == check.KindConnected {
+			ours[e.Session] = true
+		}
+	}
+	for i := range h.Servers {
+		l := &h.Servers[i]
+		l.Entries = slices.DeleteFunc(l.Entries, func(e check.Entry) bool { return !ours[e.Session] })
+	}
 }
 
 // keep stores a history where it outlives the test.
@@ -291,9 +329,9 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// dump records every znode of a server at rest, read by the super user over a
-// session of its own.
-func dump(addr string, server int32, j *check.Journal) error {
+// dump records every znode from a path on of a server at rest, read by the super
+// user over a session of its own.
+func dump(addr string, server int32, from string, j *check.Journal) error {
 	c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Digest: superUser}, addr)
 	if err := c.Connect(); err != nil {
 		return fmt.Errorf("dump server %d: %w", server, err)
@@ -303,7 +341,7 @@ func dump(addr string, server int32, j *check.Journal) error {
 	if _, err := c.Do(jute.OpSync, sync.Append(nil)); err != nil {
 		return fmt.Errorf("dump server %d: %w", server, err)
 	}
-	for paths := []string{"/"}; len(paths) > 0; {
+	for paths := []string{from}; len(paths) > 0; {
 		path := paths[0]
 		paths = paths[1:]
 		q := jute.PathWatchRequest{Path: path}

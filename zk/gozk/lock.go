@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The errors of a Lock.
@@ -20,6 +21,8 @@ type Lock struct {
 	path string
 	acl  []ACL
 	mine string // the znode that holds the lock; "" if it isn't held
+
+	unsure bool // a deletion of mine may have been applied
 }
 
 // NewLock returns a Lock on a path that nothing else uses. Missing znodes above are
@@ -39,23 +42,52 @@ func (l *Lock) LockWithData(data []byte) error {
 		return err
 	}
 	if err := l.await(mine); err != nil {
-		l.c.Delete(mine, -1) // if it can't be, it goes with the session
+		go l.leave(mine)
 		return err
 	}
-	l.mine = mine
+	l.mine, l.unsure = mine, false
 	return nil
 }
 
-// Unlock gives the lock back. It fails with ErrNotLocked if there is none.
+// leavePause spaces the attempts to leave the line.
+const leavePause = 100 * time.Millisecond
+
+// leave deletes a place in the line that nobody wants, also when the network is away
+// for now: the session may outlast that, and everybody behind would wait for it. The
+// name has a UUID, so a repeated deletion hits nothing else.
+func (l *Lock) leave(mine string) {
+	for {
+		switch err := l.c.Delete(mine, -1); err {
+		case nil, ErrNoNode, ErrSessionExpired, ErrAuthFailed, ErrClosing:
+			return
+		}
+		select {
+		case <-time.After(leavePause):
+		case <-l.c.done:
+			return
+		}
+	}
+}
+
+// Unlock gives the lock back. It fails with ErrNotLocked if there is none. If the
+// connection is lost it fails and can be called again. If the lock's znode is gone it
+// fails with ErrNoNode, the lock having been lost, and the Lock can be used again.
 func (l *Lock) Unlock() error {
 	if l.mine == "" {
 		return ErrNotLocked
 	}
-	if err := l.c.Delete(l.mine, -1); err != nil {
+	err := l.c.Delete(l.mine, -1)
+	switch {
+	case err == ErrNoNode && l.unsure:
+		err = nil
+	case err == ErrConnectionClosed || err == ErrNoServer:
+		l.unsure = true
+		return err
+	case err != nil && err != ErrNoNode && err != ErrSessionExpired:
 		return err
 	}
-	l.mine = ""
-	return nil
+	l.mine, l.unsure = "", false
+	return err
 }
 
 // enterTries bounds how often the znodes above may go away again.
@@ -93,13 +125,14 @@ func (l *Lock) await(mine string) error {
 		if err != nil {
 			return err
 		}
-		before, highest := "", -1
+		before, highest := "", int32(0)
 		for _, name := range names {
 			n, err := numberOf(name)
 			if err != nil {
 				return err
 			}
-			if n < number && n > highest {
+			// The server's counter has 32 bits and wraps around, and so do differences.
+			if n-number < 0 && (before == "" || n-highest > 0) {
 				before, highest = name, n
 			}
 		}
@@ -121,11 +154,11 @@ func (l *Lock) await(mine string) error {
 
 // numberOf returns the number at the end of a name; kazoo's locks have names with
 // __ before it.
-func numberOf(name string) (int, error) {
+func numberOf(name string) (int32, error) {
 	for _, mark := range []string{"lock-", "__"} {
 		if i := strings.LastIndex(name, mark); i >= 0 {
-			if n, err := strconv.Atoi(name[i+len(mark):]); err == nil {
-				return n, nil
+			if n, err := strconv.ParseInt(name[i+len(mark):], 10, 32); err == nil {
+				return int32(n), nil
 			}
 		}
 	}

@@ -20,22 +20,39 @@ type Barrier struct {
 // NewBarrier returns the barrier at path, without setting it.
 func NewBarrier(c *zk.Client, path string, opt Options) *Barrier { return &Barrier{c, path, opt} }
 
-// Set puts the barrier up; that it is up already is no error.
+// Set puts the barrier up; that it is up already is no error. A lost reply doesn't
+// make it put the barrier up twice (see Ledger).
 func (b *Barrier) Set(ctx context.Context) error {
-	if err := ensure(ctx, b.c, parentOf(b.path), b.opt.acl()); err != nil {
-		return err
+	for tries := 1; ; tries++ {
+		err := b.once(ctx, zk.CreateOp(b.path, b.opt.Data, zk.ModePersistent, b.opt.acl()))
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !errors.Is(err, zk.ErrNoNode) || tries > ensureTries:
+			return err
+		}
+		if err := ensure(ctx, b.c, parentOf(b.path), b.opt.acl()); err != nil {
+			return err
+		}
 	}
-	return create(ctx, b.c, b.path, b.opt.Data, zk.ModePersistent, b.opt.acl())
+}
+
+// once commits op exactly once.
+func (b *Barrier) once(ctx context.Context, op zk.MultiOp) error {
+	ledger := NewLedger(b.c, parentOf(b.path), Options{ACL: b.opt.ACL})
+	defer ledger.Close(ctx)
+	_, err := ledger.Commit(ctx, op)
+	return err
 }
 
 // create makes a znode; that it exists already is no error.
 func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk.CreateMode, acl []zk.ACL) error {
-	for {
+	for tries := 1; ; tries++ {
 		_, err := c.Create(ctx, path, data, mode, acl)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode) && tries <= ensureTries:
 			// A container above was removed meanwhile.
 			if err := ensure(ctx, c, parentOf(path), acl); err != nil {
 				return err
@@ -47,9 +64,13 @@ func create(ctx context.Context, c *zk.Client, path string, data []byte, mode zk
 }
 
 // Remove takes the barrier down and lets everybody go; that it is down already is
-// no error.
+// no error. A lost reply doesn't make it take down a barrier that was set again
+// meanwhile (see Ledger).
 func (b *Barrier) Remove(ctx context.Context) error {
-	if err := deleteSurely(ctx, b.c, b.path); !errors.Is(err, zk.ErrNoNode) {
+	if _, up, err := look(ctx, b.c, b.path); err != nil || !up {
+		return err
+	}
+	if err := b.once(ctx, zk.DeleteOp(b.path, zk.AnyVersion)); !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	return nil

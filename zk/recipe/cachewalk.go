@@ -134,9 +134,10 @@ func (r *reader) pipelined(ctx context.Context, n int, send func(*zk.Pipeline, i
 // walk returns all znodes the cache covers. It reads one level after the other.
 // What changes meanwhile is told by the watch, and read again after. The sync
 // makes sure that a new session on a server that lags behind doesn't take the
-// cache back in time.
+// cache back in time. A read-only server can't sync, and has nobody to lag behind;
+// the client moves to a server with quorum when there is one, and all is read again.
 func (k *Cache) walk(ctx context.Context, r *reader) (map[string]zk.Node, error) {
-	if err := r.c.Sync(ctx, k.root); err != nil {
+	if err := r.c.Sync(ctx, k.root); err != nil && !errors.Is(err, zk.ErrNotReadOnly) {
 		return nil, err
 	}
 	all := map[string]zk.Node{}

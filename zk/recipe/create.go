@@ -12,16 +12,25 @@ import (
 // ensure creates the znode at path, and the parents it lacks, as containers: a
 // server removes them once they have been in use and are empty. That the znode
 // exists already is no error.
+//
+// A root that doesn't exist is a chroot whose parent is missing. Only a client
+// without that chroot can create it, so that is an error.
 func ensure(ctx context.Context, c *zk.Client, path string, acl []zk.ACL) error {
-	mode := zk.ModeContainer
-	for {
+	return ensureAs(ctx, c, path, acl, zk.ModeContainer)
+}
+
+// ensureAs is ensure for a znode of a given mode; missing parents are containers.
+func ensureAs(ctx context.Context, c *zk.Client, path string, acl []zk.ACL, mode zk.CreateMode) error {
+	for tries := 1; ; tries++ {
 		_, err := c.Create(ctx, path, nil, mode, acl)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
 		case errors.Is(err, zk.ErrUnimplemented) && mode == zk.ModeContainer:
 			mode = zk.ModePersistent // a server older than 3.5
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode) && path == "/":
+			return fmt.Errorf("recipe: the client's chroot doesn't exist and neither does its parent; create both first: %w", err)
+		case errors.Is(err, zk.ErrNoNode) && tries <= ensureTries:
 			if err := ensure(ctx, c, parentOf(path), acl); err != nil {
 				return err
 			}
@@ -31,15 +40,19 @@ func ensure(ctx context.Context, c *zk.Client, path string, acl []zk.ACL) error 
 	}
 }
 
+// ensureTries bounds how often what was just created may be gone again: a server
+// removes an empty container once a minute, so twice in a row is not chance.
+const ensureTries = 3
+
 // createProtected makes an ephemeral sequential znode in dir by
 // zk.Client.CreateProtected. Missing parents are created.
 func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Options) (string, int64, error) {
-	for {
+	for tries := 1; ; tries++ {
 		path, stat, err := c.CreateProtected(ctx, join(dir, name), opt.Data, zk.ModeEphemeralSequential, opt.acl())
 		switch {
 		case err == nil:
 			return path, stat.Czxid, nil
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode) && tries <= ensureTries:
 			if err := ensure(ctx, c, dir, opt.acl()); err != nil {
 				return "", 0, err
 			}
@@ -51,8 +64,9 @@ func createProtected(ctx context.Context, c *zk.Client, dir, name string, opt Op
 	}
 }
 
-// deleteSurely deletes a znode whose name is never used again, so that doing it
-// twice does no harm. It returns ErrNoNode if it was gone.
+// deleteSurely deletes a znode whose name has a UUID of this client's, so that no
+// other znode can have it and a repeated deletion does no harm. Any other znode
+// is for deleteIncarnation. It returns ErrNoNode if the znode was gone.
 func deleteSurely(ctx context.Context, c *zk.Client, path string) error {
 	for unsure := false; ; {
 		err := c.Delete(ctx, path, zk.AnyVersion)
@@ -66,11 +80,62 @@ func deleteSurely(ctx context.Context, c *zk.Client, path string) error {
 	}
 }
 
+// deleteIncarnation deletes the znode at path if it is still the one that was
+// created with czxid. It deletes at most one znode, that one, however many replies
+// are lost: after a lost reply it finds out first what the path names now. It
+// returns ErrNoNode if the znode was gone before.
+func deleteIncarnation(ctx context.Context, c *zk.Client, path string, czxid int64) error {
+	for unsure := false; ; {
+		stat, ok, err := look(ctx, c, path)
+		switch {
+		case err != nil:
+			return err
+		case (!ok || stat.Czxid != czxid) && unsure:
+			return nil
+		case !ok || stat.Czxid != czxid:
+			return fmt.Errorf("recipe: delete %s: %w", path, zk.ErrNoNode)
+		}
+		// The version keeps a znode that was replaced and changed meanwhile.
+		err = c.Delete(ctx, path, stat.Version)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion): // look again
+		case !again(ctx, err):
+			return err
+		}
+		unsure = unsure || zk.MaybeApplied(err)
+	}
+}
+
+// look returns what is at path, read from a state that has everything this session
+// ever sent: a request whose reply was lost is decided in it.
+func look(ctx context.Context, c *zk.Client, path string) (zk.Stat, bool, error) {
+	for {
+		err := c.Sync(ctx, path)
+		if err == nil {
+			var stat zk.Stat
+			var ok bool
+			if stat, ok, err = c.Exists(ctx, path); err == nil {
+				return stat, ok, nil
+			}
+		}
+		if !again(ctx, err) {
+			return zk.Stat{}, false, err
+		}
+	}
+}
+
 // remove is deleteSurely for a caller who may leave: when ctx ends, the deletion
 // goes on without it until it is done or the session is over.
 func remove(ctx context.Context, c *zk.Client, path string) error {
+	return behind(ctx, path, func(ctx context.Context) error { return deleteSurely(ctx, c, path) })
+}
+
+// behind runs a deletion of path; when ctx ends, it goes on without the caller.
+func behind(ctx context.Context, path string, deletion func(context.Context) error) error {
 	out := make(chan error, 1)
-	go func() { out <- deleteSurely(context.WithoutCancel(ctx), c, path) }()
+	go func() { out <- deletion(context.WithoutCancel(ctx)) }()
 	select {
 	case err := <-out:
 		return err

@@ -85,7 +85,8 @@
 // reply is found again.
 //
 // Directories are made as needed, as containers, which the server removes when they
-// have been used and are empty.
+// have been used and are empty. Those of queues are persistent, so that the numbers of
+// items never begin again.
 //
 // # Load
 //

@@ -24,8 +24,10 @@ type DoubleBarrier struct {
 	c       *zk.Client
 	path    string
 	members int
-	mine    string
 	opt     Options
+
+	mine   string // this membership's znode; a new name for each Enter
+	opened int64  // czxid of the ready znode that let this member in; 0 if not seen
 }
 
 // ready is the znode that says that all members are here.
@@ -34,12 +36,13 @@ const ready = "ready"
 // NewDoubleBarrier returns a membership in the barrier at path, which opens when
 // it has so many members. More may enter then.
 func NewDoubleBarrier(c *zk.Client, path string, members int, opt Options) *DoubleBarrier {
-	return &DoubleBarrier{c: c, path: path, members: members, mine: newUUID(), opt: opt}
+	return &DoubleBarrier{c: c, path: path, members: members, opt: opt}
 }
 
 // Enter waits until all members have entered. If it fails, this client is no
-// member.
+// member. It may be called again after Leave.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
+	b.mine, b.opened = newUUID(), 0
 	err := b.enter(ctx)
 	if err != nil {
 		remove(ctx, b.c, join(b.path, b.mine))
@@ -54,26 +57,31 @@ func (b *DoubleBarrier) enter(ctx context.Context) error {
 		return err
 	}
 	for {
-		_, open, w, err := b.c.ExistsW(ctx, join(b.path, ready))
+		stat, open, w, err := b.c.ExistsW(ctx, join(b.path, ready))
 		switch {
 		case err != nil && again(ctx, err):
 			continue
 		case err != nil:
 			return err
 		case open:
+			b.opened = stat.Czxid
 			w.Close()
 			return nil
 		}
 		others, err := b.others(ctx)
 		switch {
 		case err == nil && len(others)+1 >= b.members:
+			// Nobody removes it while this member is here, so a repeated attempt
+			// doesn't bring it back.
 			err = create(ctx, b.c, join(b.path, ready), nil, zk.ModePersistent, b.opt.acl())
-			w.Close()
-			return err
-		case err == nil:
-			_, err = w.Next(ctx)
 			if err == nil {
-				return nil // it was created, even if it is gone again
+				w.Close()
+				continue // to see which one it is
+			}
+		case err == nil:
+			if _, err = w.Next(ctx); err == nil {
+				w.Close()
+				continue // it stays as long as this member does
 			}
 		}
 		w.Close()
@@ -107,7 +115,7 @@ func (b *DoubleBarrier) Leave(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("recipe: leave %s: %w", b.path, err)
 		case len(others) == 0:
-			if err := deleteSurely(ctx, b.c, join(b.path, ready)); !errors.Is(err, zk.ErrNoNode) {
+			if err := deleteIncarnation(ctx, b.c, join(b.path, ready), b.opened); !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
 			return nil

@@ -91,7 +91,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 			err = waitFor(ctx, w, nil)
 		case stored != edition:
 			w.Close()
-			if _, err = c.Set(ctx, e.path, data, zk.AnyVersion); err == nil {
+			if _, err = c.Set(ctx, e.path, data, stat.Version); err == nil {
 				stored = edition
 			}
 		case e.publish(stat.Czxid, nil):
@@ -99,7 +99,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 		default:
 			err = waitFor(ctx, w, changed)
 		}
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !again(ctx, err) {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) && !again(ctx, err) {
 			return err
 		}
 	}
@@ -119,11 +119,12 @@ func waitFor(ctx context.Context, w *zk.Watch, changed <-chan struct{}) error {
 	}
 }
 
-// leave deletes the znode if it is this session's.
+// leave deletes the znode if it is this session's. A create whose reply was lost
+// may have made it, which a server that lags behind needn't know.
 func (e *Ephemeral) leave(ctx context.Context, c *zk.Client) {
-	stat, ok, err := c.Exists(ctx, e.path)
+	stat, ok, err := look(ctx, c, e.path)
 	if err == nil && ok && stat.EphemeralOwner == c.Session().ID {
-		remove(ctx, c, e.path)
+		behind(ctx, e.path, func(ctx context.Context) error { return deleteIncarnation(ctx, c, e.path, stat.Czxid) })
 	}
 }
 

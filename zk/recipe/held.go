@@ -129,10 +129,12 @@ func (h *Held) Unlock(ctx context.Context) error {
 	if before == ErrReleased {
 		return nil
 	}
-	if gone := h.finish(ErrReleased); gone != ErrReleased {
+	gone := h.finish(ErrReleased)
+	// A lock that counts as lost may still have its znode, and with it its place.
+	err := remove(ctx, h.c, h.path)
+	if gone != ErrReleased {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
 	}
-	err := remove(ctx, h.c, h.path)
 	if errors.Is(err, zk.ErrNoNode) || zk.SessionLost(err) {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, ErrLost)
 	}
@@ -195,6 +197,13 @@ func (h *Held) watchNode(life context.Context) {
 			continue
 		case err == nil:
 			w.Close()
+		case !zk.SessionLost(err) && life.Err() == nil:
+			// Whatever the server means by it, the lock is in doubt and not lost.
+			h.suspend()
+			if !pause(life, refusedPause) {
+				return
+			}
+			continue
 		}
 		if life.Err() == nil {
 			h.lose()

@@ -50,7 +50,7 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 	case <-ctx.Done():
 		return nil, fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
 	}
-	for {
+	for lost := 0; ; {
 		if err := l.settle(ctx); err != nil {
 			return nil, err
 		}
@@ -62,7 +62,17 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 		}
 		switch failed, ok := errors.AsType[*zk.MultiError](err); {
 		case ok && failed.Index == 0:
-			l.path = "" // somebody deleted the znode: nothing was applied; make another
+			// Nothing was applied. If somebody has deleted or changed the znode, another
+			// takes its place; if the server refuses to change it, so it would another.
+			mine := l.path
+			l.path = ""
+			remove(ctx, l.c, mine)
+			switch lost++; {
+			case failed.Code != zk.ErrNoNode && failed.Code != zk.ErrBadVersion:
+				return nil, fmt.Errorf("recipe: commit: change the ledger's znode %s, which Options.ACL must permit: %w", mine, failed.Code)
+			case lost > ledgerLossesMax:
+				return nil, fmt.Errorf("recipe: commit: %w: the last was %s", errLedgerTaken, mine)
+			}
 		case ok:
 			failed.Index--
 			return nil, err
@@ -81,11 +91,21 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 	}
 }
 
+// ledgerLossesMax bounds how many znodes of a ledger others may take away during one
+// commit.
+const ledgerLossesMax = 3
+
+// errLedgerTaken says that nothing was applied since others interfere.
+var errLedgerTaken = errors.New("others delete or change the ledger's znodes as soon as they are made")
+
 // settle makes sure that there is a znode and its version is known.
 func (l *Ledger) settle(ctx context.Context) error {
 	if l.unsure {
 		if _, settled := l.outcome(ctx); !settled {
-			l.path = "" // leave it to the session's end
+			if ctx.Err() != nil {
+				return fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
+			}
+			l.path = "" // it is gone, or the session is
 		}
 		l.unsure = false
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -41,25 +42,58 @@ type participant struct {
 // parse reports whether name is a participant's. Others are ignored: a foreign
 // znode in the directory must never block a lock.
 func (m marks) parse(name string) (participant, bool) {
-	if len(name) < digits {
+	stem, number, ok := cutNumber(name)
+	if !ok {
 		return participant{}, false
 	}
-	stem := name[:len(name)-digits]
-	number, err := strconv.ParseUint(name[len(stem):], 10, 63)
-	if err != nil {
-		return participant{}, false
+	if kind, ok := m.kindOf(stem); ok {
+		return participant{name, number, kind}, true
 	}
-	for _, mark := range m.exclusive {
-		if strings.HasSuffix(stem, mark) {
-			return participant{name, int64(number), false}, true
-		}
-	}
-	for _, mark := range m.shared {
-		if strings.HasSuffix(stem, mark) {
-			return participant{name, int64(number), true}, true
+	// The sign of a number of ten digits stands before them.
+	if unsigned, signed := strings.CutSuffix(stem, "-"); signed && number > 0 {
+		if kind, ok := m.kindOf(unsigned); ok {
+			return participant{name, -number, kind}, true
 		}
 	}
 	return participant{}, false
+}
+
+// cutNumber cuts the last ten characters of a name off, which are a number.
+func cutNumber(name string) (stem string, number int64, ok bool) {
+	if len(name) < digits {
+		return "", 0, false
+	}
+	stem = name[:len(name)-digits]
+	text, negative := strings.CutPrefix(name[len(stem):], "-")
+	unsigned, err := strconv.ParseUint(text, 10, 63)
+	if number = int64(unsigned); negative {
+		number = -number
+	}
+	return stem, number, err == nil
+}
+
+// kindOf reports whether stem ends as a participant's name does, and which kind's.
+func (m marks) kindOf(stem string) (shared, ok bool) {
+	ends := func(mark string) bool { return strings.HasSuffix(stem, mark) }
+	if slices.ContainsFunc(m.exclusive, ends) {
+		return false, true
+	}
+	return true, slices.ContainsFunc(m.shared, ends)
+}
+
+// compareNumbers orders the numbers of two participants of one line: negative if a
+// was before b. A server's counter is 32 bits wide and goes from 2147483647 on to
+// -2147483648; participants of one time are never half of its range apart.
+func compareNumbers(a, b int64) int64 {
+	const span = 1 << 32
+	switch d := a - b; {
+	case d < -span/2:
+		return d + span
+	case d > span/2:
+		return d - span
+	default:
+		return d
+	}
 }
 
 // inTheWay returns the last participant before mine that it must wait for, "" if
@@ -69,14 +103,17 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 	if !isMark {
 		return "", false
 	}
-	nearest := int64(-1)
+	nearest := int64(0)
 	for _, name := range names {
 		if name == mine {
 			ok = true
 			continue
 		}
 		p, isMark := l.marks.parse(name)
-		if !isMark || p.number >= me.number || p.number <= nearest || l.shared && p.shared {
+		if !isMark || compareNumbers(p.number, me.number) >= 0 || l.shared && p.shared {
+			continue
+		}
+		if way != "" && compareNumbers(p.number, nearest) <= 0 {
 			continue
 		}
 		way, nearest = name, p.number
@@ -88,11 +125,22 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 // session lasts: somebody deleted it.
 var errVanished = errors.New("the znode was deleted by somebody else")
 
+// Who deletes participants over and over would make them enter as fast as they can,
+// so each pauses before it enters again, longer each time.
+const (
+	vanishedPause    = time.Millisecond
+	vanishedPauseMax = time.Second
+)
+
+// errNoParticipant says that the server gave the own znode a name that isn't a
+// participant's, such as one without a number.
+var errNoParticipant = errors.New("the server's name for the znode has no number, so its place in the line is unknown")
+
 // lock enters the line and waits until it is first, or returns ErrTaken if it
 // isn't at once and may not wait. Whatever the outcome, no znode of a lock not
 // held stays behind.
 func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
-	for {
+	for rest := vanishedPause; ; rest = min(2*rest, vanishedPauseMax) {
 		path, czxid, err := createProtected(ctx, l.c, l.dir, l.name, l.opt)
 		if err != nil {
 			return nil, err
@@ -101,7 +149,7 @@ func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 		if err == nil {
 			return hold(ctx, l.c, path, czxid), nil
 		}
-		if err == errVanished {
+		if err == errVanished && pause(ctx, rest) {
 			continue // line up again, at the end
 		}
 		remove(ctx, l.c, path) // at the latest with the session
@@ -112,6 +160,9 @@ func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 // await waits until mine is first. Any state that has mine has every one before
 // it too, so reading from a server that lags behind does no harm.
 func (l *line) await(ctx context.Context, mine string, wait bool) error {
+	if _, ok := l.marks.parse(mine); !ok {
+		return fmt.Errorf("%w: %s", errNoParticipant, mine)
+	}
 	for {
 		names, _, err := l.c.Children(ctx, l.dir)
 		switch {
@@ -192,7 +243,7 @@ func (m marks) sorted(names []string) []string {
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, func(a, b participant) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(list, func(a, b participant) int { return cmp.Compare(compareNumbers(a.number, b.number), 0) })
 	sorted := make([]string, len(list))
 	for i, p := range list {
 		sorted[i] = p.name

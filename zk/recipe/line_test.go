@@ -28,6 +28,12 @@ func TestInTheWay(t *testing.T) {
 		{"a reader passes readers", read, reader, []string{reader, "a__READ__0000000001", "b__rlock__0000000002"}, "", true},
 		{"a reader waits for the nearest writer", read, reader, []string{reader, "a__WRIT__0000000001", "b__lock__0000000003", "c__READ__0000000005"}, "b__lock__0000000003", true},
 		{"a writer waits for anybody", write, writer, []string{writer, "a__WRIT__0000000001", "c__READ__0000000005"}, "c__READ__0000000005", true},
+		// The server's counter goes on behind its largest number at its smallest.
+		{"after the largest number", mutex, uuid + "lock--2147483648", []string{uuid + "lock--2147483648", "a-lock-2147483647", "b-lock-2147483646"}, "a-lock-2147483647", true},
+		{"before the smallest number", mutex, uuid + "lock-2147483647", []string{uuid + "lock-2147483647", "a-lock--2147483648", "b-lock--2147483647"}, "", true},
+		{"a negative number of nine digits", mutex, uuid + "lock--999999998", []string{uuid + "lock--999999998", "a-lock--999999999", "b-lock--1000000000"}, "a-lock--999999999", true},
+		{"kazoo's negative ones", mutex, uuid + "lock--2147483647", []string{uuid + "lock--2147483647", "a__lock__-2147483648"}, "a__lock__-2147483648", true},
+		{"from below zero to above", mutex, uuid + "lock-0000000000", []string{uuid + "lock-0000000000", "a-lock--000000001"}, "a-lock--000000001", true},
 	} {
 		way, ok := tt.line.inTheWay(tt.names, tt.mine)
 		if way != tt.way || ok != tt.ok {

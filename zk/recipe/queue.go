@@ -61,15 +61,22 @@ func (q *Queue) Put(ctx context.Context, items ...[]byte) error {
 
 func (q *Queue) put(ctx context.Context, name string, items [][]byte) error {
 	op := zk.CreateOp(join(q.path, name), encodeItems(items), zk.ModePersistentSequential, q.opt.acl())
-	for {
+	for tries := 1; ; tries++ {
 		_, err := q.ledger.Commit(ctx, op)
-		if !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zk.ErrNoNode) || tries > ensureTries {
 			return err
 		}
-		if err := ensure(ctx, q.c, q.path, q.opt.acl()); err != nil {
+		if err := q.ensure(ctx, q.path); err != nil {
 			return err
 		}
 	}
+}
+
+// ensure creates a directory of the queue. It stays: a container would be removed
+// when it is empty and made again with its numbers from 0, and then a consumer that
+// lags behind could take a new item in place of the old one of the same name.
+func (q *Queue) ensure(ctx context.Context, dir string) error {
+	return ensureAs(ctx, q.c, dir, q.opt.acl(), zk.ModePersistent)
 }
 
 // Len returns the number of znodes in the queue.
@@ -117,6 +124,8 @@ type Claim struct {
 
 	q          *Queue
 	path, lock string
+	czxid      int64 // of lock
+	version    int32 // of the item
 }
 
 // Claim waits for an item that nobody has claimed until ctx or the session ends,
@@ -137,20 +146,21 @@ func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 // claim claims one item; it returns nil without error if another was faster.
 func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 	k := &Claim{q: q, path: join(q.path, name), lock: join(q.ClaimPath, name)}
-	for {
-		_, err := q.ledger.Commit(ctx, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
+	for tries := 1; ; tries++ {
+		made, err := q.ledger.Commit(ctx, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
 		failed, refused := errors.AsType[*zk.MultiError](err)
 		switch {
 		case err == nil:
-			data, _, err := q.get(ctx, k.path)
-			if err != nil {
-				remove(ctx, q.c, k.lock)
+			if len(made) == 2 {
+				k.czxid = made[1].Stat.Czxid // 0 from a server that doesn't tell
+			}
+			if err := k.read(ctx); err != nil {
+				behind(ctx, k.lock, k.giveBack)
 				return nil, err
 			}
-			k.Items = decodeItems(data)
 			return k, nil
-		case refused && failed.Code == zk.ErrNoNode && failed.Index == 1:
-			if err := ensure(ctx, q.c, q.ClaimPath, q.opt.acl()); err != nil {
+		case refused && failed.Code == zk.ErrNoNode && failed.Index == 1 && tries <= ensureTries:
+			if err := q.ensure(ctx, q.ClaimPath); err != nil {
 				return nil, err
 			}
 		case refused && (failed.Code == zk.ErrNoNode || failed.Code == zk.ErrNodeExists):
@@ -159,6 +169,23 @@ func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 			return nil, err
 		}
 	}
+}
+
+// read reads what was claimed, and by which znode.
+func (k *Claim) read(ctx context.Context) error {
+	if k.czxid == 0 {
+		lock, ok, err := look(ctx, k.q.c, k.lock)
+		switch {
+		case err != nil:
+			return err
+		case !ok || lock.EphemeralOwner != k.q.c.Session().ID:
+			return k.lost("claim")
+		}
+		k.czxid = lock.Czxid
+	}
+	data, stat, err := k.q.get(ctx, k.path)
+	k.Items, k.version = decodeItems(data), stat.Version
+	return err
 }
 
 func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
@@ -170,15 +197,52 @@ func (q *Queue) get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
 	}
 }
 
-// Done removes the item from the queue, as its work is done. If the session has
-// expired it fails: another consumer has the item.
+// Done removes the item from the queue, as its work is done. If the claim is gone,
+// because the session has expired or somebody deleted it, Done fails and changes
+// nothing: another consumer has the item, or will have it.
 func (k *Claim) Done(ctx context.Context) error {
-	_, err := k.q.ledger.Commit(ctx, zk.DeleteOp(k.path, zk.AnyVersion), zk.DeleteOp(k.lock, zk.AnyVersion))
+	if err := k.check(ctx, "finish"); err != nil {
+		return err
+	}
+	_, err := k.q.ledger.Commit(ctx, zk.DeleteOp(k.path, k.version), zk.DeleteOp(k.lock, zk.AnyVersion))
 	return err
 }
 
-// Return gives the item back to the others.
-func (k *Claim) Return(ctx context.Context) error { return remove(ctx, k.q.c, k.lock) }
+// Return gives the item back to the others. If the claim is gone, Return fails and
+// changes nothing.
+func (k *Claim) Return(ctx context.Context) error {
+	return behind(ctx, k.lock, k.giveBack)
+}
+
+// giveBack deletes the claim's znode once, whatever replies are lost: a repeated
+// deletion would hit the claim of the next consumer, which has the same name.
+func (k *Claim) giveBack(ctx context.Context) error {
+	if k.czxid == 0 { // its creation is all that is known
+		lock, ok, err := look(ctx, k.q.c, k.lock)
+		if err != nil || !ok || lock.EphemeralOwner != k.q.c.Session().ID {
+			return err
+		}
+		k.czxid = lock.Czxid
+	}
+	return deleteIncarnation(ctx, k.q.c, k.lock, k.czxid)
+}
+
+// check fails if the claim's znode isn't the one that was made for it.
+func (k *Claim) check(ctx context.Context, doing string) error {
+	lock, ok, err := look(ctx, k.q.c, k.lock)
+	switch {
+	case err != nil:
+		return err
+	case !ok || lock.Czxid != k.czxid:
+		return k.lost(doing)
+	}
+	return nil
+}
+
+// lost says that the claim is gone.
+func (k *Claim) lost(doing string) error {
+	return fmt.Errorf("recipe: %s %s: somebody deleted the claim %s: %w", doing, k.path, k.lock, zk.ErrNoNode)
+}
 
 // next returns the name of an item that is worth trying, and waits until there is
 // one. With claims it leaves out what is claimed.
@@ -189,7 +253,10 @@ func (q *Queue) next(ctx context.Context, claims bool) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	if q.relisting && q.changes != nil {
+	switch {
+	case claims:
+		q.names = nil // an earlier item may have been given back
+	case q.relisting && q.changes != nil:
 		if _, fired := q.changes.Try(); fired {
 			q.names = nil
 		}
@@ -240,13 +307,13 @@ func (q *Queue) list(ctx context.Context, claims bool) error {
 
 // watchNames lists dir, which is created if missing.
 func (q *Queue) watchNames(ctx context.Context, dir string) ([]string, *zk.Watch, error) {
-	for {
+	for tries := 1; ; tries++ {
 		names, _, w, err := q.c.ChildrenW(ctx, dir)
 		switch {
 		case err == nil:
 			return names, w, nil
-		case errors.Is(err, zk.ErrNoNode):
-			if err := ensure(ctx, q.c, dir, q.opt.acl()); err != nil {
+		case errors.Is(err, zk.ErrNoNode) && tries <= ensureTries:
+			if err := q.ensure(ctx, dir); err != nil {
 				return nil, nil, err
 			}
 		case !again(ctx, err):

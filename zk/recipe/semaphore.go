@@ -41,7 +41,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	}
 	defer entry.Unlock(ctx)
 	dir := join(s.path, "leases")
-	for {
+	for rest := vanishedPause; ; rest = min(2*rest, vanishedPauseMax) {
 		path, czxid, err := createProtected(ctx, s.c, dir, "lease-", s.opt)
 		if err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 		if err == nil {
 			return hold(ctx, s.c, path, czxid), nil
 		}
-		if err == errVanished {
+		if err == errVanished && pause(ctx, rest) {
 			continue
 		}
 		remove(ctx, s.c, path) // at the latest with the session

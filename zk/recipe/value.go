@@ -49,12 +49,12 @@ func (v *Value) CompareAndSet(ctx context.Context, version int32, data []byte) e
 		}
 		return err
 	}
-	for {
+	for tries := 1; ; tries++ {
 		_, err := v.ledger.Commit(ctx, zk.CreateOp(v.path, data, zk.ModePersistent, v.opt.acl()))
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return fmt.Errorf("recipe: set %s: it was created: %w", v.path, zk.ErrBadVersion)
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode) && tries <= ensureTries:
 			if err := ensure(ctx, v.c, parentOf(v.path), v.opt.acl()); err != nil {
 				return err
 			}

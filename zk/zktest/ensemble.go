@@ -87,6 +87,9 @@ func Start(t testing.TB, o Options) *Ensemble {
 			opt.Auth.SASL = true
 			opt.SASL.Mechanism = sasl.NewDigestMD5(o.Users, "", rand.Reader)
 		}
+		if i%2 == 1 { // as some operators have it
+			opt.LogDir = t.TempDir()
+		}
 		if members != nil {
 			opt.PeerListen = members[i].Addrs[0]
 		}

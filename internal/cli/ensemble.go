@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// within reports whether path is root or lies below it.
+func within(root, path string) bool {
+	return path == root || root == "/" || strings.HasPrefix(path, root+"/")
+}
+
+// absolute returns p's path as the ensemble knows it, the chroot counted in.
+func (p *place) absolute() string {
+	if p.path == "/" && p.chroot != "" {
+		return p.chroot
+	}
+	return p.chroot + p.path
+}
+
+// overlap tells how two places lie to each other: the target inside the source, the
+// source inside the target, or both if they are the same subtree. Neither holds for
+// places of two ensembles.
+func (s *shell) overlap(ctx context.Context, what string, from, to *place) (targetInside, sourceInside bool, err error) {
+	a, b := from.absolute(), to.absolute()
+	targetInside, sourceInside = within(a, b), within(b, a)
+	if !targetInside && !sourceInside {
+		return false, false, nil // not even in one ensemble
+	}
+	same, err := s.sameEnsemble(ctx, from, to)
+	switch {
+	case err != nil:
+		return false, false, failuref("nothing was changed; run it again, or name places whose paths don't overlap",
+			"%s: can't tell if both places are in the same ensemble, and then they overlap: %w", what, err)
+	case !same:
+		return false, false, nil
+	}
+	return targetInside, sourceInside, nil
+}
+
+// sameEnsemble reports whether two places are in one ensemble, whatever names and
+// addresses lead there. It opens a session at the first and asks the second to go
+// on with it: servers prove a session by its random password, so no other ensemble
+// takes it. Nothing is written, and no permission is needed.
+func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error) {
+	if from.servers == to.servers {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
+	defer cancel()
+	opt := s.opt.client()
+	opt.ReadOnly = false // a server without quorum knows no sessions
+	first, err := zk.Open(ctx, from.servers, opt)
+	if err != nil {
+		return false, fmt.Errorf("open a session at %s: %w", from.servers, err)
+	}
+	opt.Resume = first.Detach()
+	opt.Resume.LastZxid = 0 // another ensemble may be far behind
+	second, err := zk.Open(ctx, to.servers, opt)
+	if err == nil {
+		second.Close()
+		return true, nil
+	}
+	if last, err := zk.Open(ctx, from.servers, opt); err == nil {
+		last.Close() // else it would linger until it expires
+	}
+	if errors.Is(err, zk.ErrSessionExpired) {
+		return false, nil
+	}
+	return false, fmt.Errorf("ask %s for a session of %s: %w", to.servers, from.servers, err)
+}

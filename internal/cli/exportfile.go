@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// exportFile is where export writes: a temporary file beside the target that takes
+// its name when it is whole, or a device or pipe itself.
+type exportFile struct {
+	f      *os.File
+	part   string // the temporary file's name, "" for none
+	target string // links resolved
+	zip    *gzip.Writer
+}
+
+// createExport opens the file. A link is followed: what it names is replaced. One
+// that names nothing is refused.
+func createExport(name string, zipped bool) (*exportFile, error) {
+	e := &exportFile{target: name}
+	st, err := os.Stat(name)
+	switch {
+	case err == nil && !st.Mode().IsRegular():
+		e.f, err = os.OpenFile(name, os.O_WRONLY, 0) // never replaced by a file
+	case err == nil:
+		e.target, err = filepath.EvalSymlinks(name)
+	case errors.Is(err, fs.ErrNotExist):
+		if _, linkErr := os.Lstat(name); linkErr == nil {
+			return nil, fmt.Errorf("%s is a link to nothing: %w", name, err)
+		}
+		err = nil
+	}
+	if err == nil && e.f == nil {
+		// O_EXCL, and a name that nobody could guess and put a link there.
+		e.f, err = os.CreateTemp(filepath.Dir(e.target), filepath.Base(e.target)+".*"+partSuffix)
+		if err == nil {
+			e.part = e.f.Name()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if zipped {
+		e.zip = gzip.NewWriter(e.f)
+	}
+	return e, nil
+}
+
+// partSuffix ends the names of files that are being written.
+const partSuffix = ".part"
+
+func (e *exportFile) Write(p []byte) (int, error) {
+	if e.zip != nil {
+		return e.zip.Write(p)
+	}
+	return e.f.Write(p)
+}
+
+// finish brings everything to the disk and gives the file its name. After an error,
+// of the export or of its own, no file is left.
+func (e *exportFile) finish(err error) error {
+	if err == nil && e.zip != nil {
+		err = e.zip.Close()
+	}
+	if err == nil {
+		// Pipes and most devices keep nothing.
+		if err = e.f.Sync(); errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+			err = nil
+		}
+	}
+	err = errors.Join(err, e.f.Close())
+	if e.part == "" {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(e.part, e.target)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(e.part)))
+	}
+	return syncFolder(filepath.Dir(e.target))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncFolder makes a rename last.
+func syncFolder(folder string) error {
+	d, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return fmt.Errorf("sync %s: %w", folder, err)
+	}
+	return nil
+}
+
+// left returns the temporary files of exports to the same target that were killed,
+// or still run.
+func (e *exportFile) left() []string {
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.target), "*"+partSuffix))
+	if err != nil {
+		return nil // a folder with a pattern in its name: nothing to tell
+	}
+	var own []string
+	for _, name := range names {
+		if ok, err := filepath.Match(filepath.Base(e.target)+".*"+partSuffix, filepath.Base(name)); ok && err == nil {
+			own = append(own, name)
+		}
+	}
+	return own
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A listed znode is one that a command has read and is about to delete.
+type listed struct {
+	path string
+	stat zk.Stat // as it was read
+}
+
+// deleteTries is how often a transaction is tried that fails only because somebody
+// else deletes the same znodes.
+const deleteTries = 5
+
+// changedError says that a znode isn't what was read any more.
+type changedError struct{ path string }
+
+func (e *changedError) Error() string { return e.path + " was changed meanwhile" }
+
+// deleteListed deletes znodes from the last to the first, in transactions of up to
+// batch, and returns how many are certainly gone. Each must be as it was listed:
+// data and ACL unchanged, and not deleted and created again. A znode that is gone
+// already is passed over. The first that was changed, or has new children, ends it.
+func (s *shell) deleteListed(ctx context.Context, c *zk.Client, list []listed, batch int) (int, error) {
+	p := s.out.progress("delete").of(len(list))
+	defer p.end()
+	done := 0
+	for end := len(list); end > 0; end = max(end-batch, 0) {
+		part := list[max(end-batch, 0):end]
+		var err error
+		for range deleteTries {
+			if err = deletePart(ctx, c, part); !gone(err) {
+				break
+			}
+		}
+		if err != nil {
+			return done, err
+		}
+		done += len(part)
+		p.add(int64(len(part)))
+	}
+	return done, nil
+}
+
+// deletePart deletes znodes in one transaction. The versions guard their data; a look
+// right before it finds what versions don't tell.
+func deletePart(ctx context.Context, c *zk.Client, part []listed) error {
+	now, err := look(ctx, c, part)
+	if err != nil {
+		return err
+	}
+	var ops []zk.MultiOp
+	for i := len(part) - 1; i >= 0; i-- {
+		if now[i] == nil {
+			continue
+		}
+		if !unchanged(*now[i], part[i].stat) {
+			return &changedError{part[i].path}
+		}
+		ops = append(ops, zk.DeleteOp(part[i].path, part[i].stat.Version))
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err = c.Multi(ctx, ops...)
+	return err
+}
+
+// look returns the present metadata of znodes, nil for one that is gone.
+func look(ctx context.Context, c *zk.Client, list []listed) ([]*zk.Stat, error) {
+	p := c.Pipeline()
+	asked := make([]zk.Future[zk.Stat], len(list))
+	for i, l := range list {
+		asked[i] = p.Exists(ctx, l.path)
+	}
+	now := make([]*zk.Stat, len(list))
+	for i := range asked {
+		st, err := asked[i].Wait(ctx)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		now[i] = &st
+	}
+	return now, nil
+}
+
+// unchanged reports whether two looks at a path saw the same znode with the same
+// data and ACL.
+func unchanged(a, b zk.Stat) bool {
+	return a.Czxid == b.Czxid && a.Mzxid == b.Mzxid && a.Version == b.Version && a.Aversion == b.Aversion
+}
+
+// conflict reports whether err says that somebody else has changed something.
+func conflict(err error) bool {
+	_, changed := errors.AsType[*changedError](err)
+	return changed || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNotEmpty) || errors.Is(err, zk.ErrNodeExists) || gone(err)
+}
+
+// deletedError says how far a deletion came.
+func deletedError(what string, done, of int, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case conflict(err):
+		return failuref("somebody else writes there; what was changed is left alone; run it again",
+			"%s: %d of %d are gone: %w", what, done, of, err)
+	case zk.MaybeApplied(err):
+		return advise(fmt.Errorf("%s: %d of %d are gone, and it is unknown if the next ones are: %w", what, done, of, err),
+			"run it again: it deletes what is left")
+	}
+	return advise(fmt.Errorf("%s: %d of %d are gone: %w", what, done, of, err), "run it again: it deletes what is left")
+}

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+const (
+	moveAtOnce      = 1000      // znodes that mv moves in one transaction
+	moveAtOnceBytes = 512 << 10 // and the bytes of their data, ACLs and paths
+	moveOverhead    = 100       // bytes of a znode's two operations beside these
+)
+
+// move is one run of mv.
+type move struct {
+	s        *shell
+	a        *args
+	what     string
+	from, to *place
+	withACL  bool
+	counters int // znodes whose sequence numbers begin anew
+}
+
+// runMv renames a subtree: in one transaction if it is small enough, else in steps.
+func runMv(ctx context.Context, s *shell, a *args) error {
+	from, to, err := s.places(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	defer to.close()
+	m := move{s: s, a: a, what: "mv " + from.label + " " + to.label, from: from, to: to, withACL: !a.has("noacl")}
+	if from.path == "/" {
+		return failuref("cp copies it", "%s: the root can't be moved", m.what)
+	}
+	again := a.has("resume")
+	if err := s.checkCopy(ctx, m.what, from, to, again); err != nil {
+		return err
+	}
+	if err := m.checkQuotas(ctx); err != nil {
+		return err
+	}
+	nodes, err := m.survey(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case again:
+	case nodes == nil || from.away || to.away:
+		s.out.notef("too much for one transaction: it is copied, compared, then deleted")
+	default:
+		if err = m.atOnce(ctx, nodes); !errors.Is(err, zk.ErrNoAuth) {
+			return m.end(err)
+		}
+		s.out.notef("its ACLs keep it from being one transaction: it is copied, compared, then deleted")
+	}
+	return m.end(m.inSteps(ctx))
+}
+
+// end says what the move lost, as -lossy allows.
+func (m *move) end(err error) error {
+	if err == nil && m.counters > 0 {
+		m.s.out.notef("sequence numbers begin anew below %s", describeCount(m.counters))
+	}
+	return err
+}
+
+// survey reads the source whole, before anything is changed, and refuses what can't
+// be moved. It returns the znodes if one transaction takes them all.
+func (m *move) survey(ctx context.Context) (nodes []*znode, err error) {
+	size, small := 0, true
+	for n, err := range m.from.walk(m.s, "mv", m.withACL).all(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		acl, err := m.check(n)
+		if err != nil {
+			return nil, err
+		}
+		size += len(n.data) + 2*len(n.path) + len(aclText(acl)) + moveOverhead
+		if small = small && size <= moveAtOnceBytes && len(nodes) < moveAtOnce; small {
+			nodes = append(nodes, n)
+		} else {
+			nodes = nil
+		}
+	}
+	return nodes, nil
+}
+
+// check refuses a znode that can't be moved as it is, and returns its ACL.
+func (m *move) check(n *znode) ([]zk.ACL, error) {
+	if kindOf(n.stat) == ephemeral {
+		return nil, failuref("it goes when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
+			m.from.label, n.path, hex(n.stat.EphemeralOwner))
+	}
+	if created := (int64(n.stat.Cversion) + int64(n.stat.NumChildren)) / 2; created > int64(n.stat.NumChildren) {
+		for _, name := range n.children {
+			if sequential(name) && !m.a.has("lossy") {
+				return nil, failuref("-lossy moves it all the same; cp leaves the source as it is",
+					"%s: the sequence numbers below %s would begin anew: no client can set them", m.what, n.path)
+			}
+		}
+		m.counters++
+	}
+	return readACL(n, m.withACL)
+}
+
+// sequenceDigits is how many digits a server appends to the name of a sequential
+// znode.
+const sequenceDigits = 10
+
+// sequential reports whether a name ends like those of sequential znodes.
+func sequential(name string) bool {
+	at := len(name) - sequenceDigits
+	return at >= 0 && strings.Trim(name[at:], "0123456789") == ""
+}
+
+// checkQuotas refuses a subtree with quotas: they don't move with it.
+func (m *move) checkQuotas(ctx context.Context) error {
+	if m.a.has("lossy") {
+		return nil
+	}
+	if m.from.chroot != "" {
+		m.s.out.notef("quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, stay where they are",
+			m.from.chroot, m.from.label)
+		return nil
+	}
+	w := m.s.walk(m.from.c, quotaRoot+m.from.path)
+	for n, err := range w.all(ctx) {
+		switch {
+		case gone(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: look for quotas: %w", m.what, err)
+		case strings.HasSuffix(n.path, quotaLimits):
+			of := strings.TrimSuffix(n.path[len(quotaRoot):], quotaLimits)
+			return failuref("delquota removes it, setquota sets it at the new place; -lossy leaves it where it is",
+				"%s: %s has a quota, which doesn't move with it; nothing was changed", m.what, of)
+		}
+	}
+	return nil
+}
+
+// atOnce creates and deletes in one transaction. It fails if a znode was changed
+// since it was read: the versions guard data, deleting a parent guards against new
+// children, and a look right before guards what versions don't tell.
+func (m *move) atOnce(ctx context.Context, nodes []*znode) error {
+	above, err := missingParents(ctx, m.to.c, m.to.path)
+	if err != nil {
+		return err
+	}
+	var ops []zk.MultiOp
+	for _, path := range above {
+		ops = append(ops, zk.CreateOp(path, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+	}
+	list := make([]listed, len(nodes))
+	for i, n := range nodes {
+		acl, err := readACL(n, m.withACL)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, zk.CreateOp(m.to.at(m.from.relative(n.path)), n.data, zk.ModePersistent, acl))
+		list[i] = listed{n.path, n.stat}
+	}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		ops = append(ops, zk.DeleteOp(nodes[i].path, nodes[i].stat.Version))
+	}
+	now, err := look(ctx, m.from.c, list)
+	if err != nil {
+		return advise(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
+	}
+	for i, l := range list {
+		if now[i] == nil || !unchanged(*now[i], l.stat) {
+			return advise(fmt.Errorf("%s: %w", m.what, &changedError{l.path}), "nothing was moved; run it again")
+		}
+	}
+	if _, err := m.from.c.Multi(ctx, ops...); zk.MaybeApplied(err) {
+		return advise(fmt.Errorf("%s: it is unknown if it was moved: %w", m.what, err),
+			"it is whole, either here or there: ls %s tells", m.to.label)
+	} else if err != nil {
+		return advise(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
+	}
+	m.print(copied{Znodes: len(nodes)})
+	return nil
+}
+
+// inSteps copies what the target hasn't got, compares all of it, and deletes of the
+// source what was the same in both, as it was compared. Ended halfway it goes on
+// with -resume.
+func (m *move) inSteps(ctx context.Context) error {
+	done, err := m.copyMissing(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := m.compare(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := m.s.deleteListed(ctx, m.from.c, list, deleteBatch)
+	if err != nil {
+		what := m.what + ": all is copied; delete the source"
+		return advise(deletedError(what, n, len(list), err), "%s", m.goOn())
+	}
+	done.Znodes = n
+	m.print(done)
+	return nil
+}
+
+func (m *move) goOn() string {
+	return fmt.Sprintf("mv -resume %s %s goes on; diff shows what is in one of them only", m.from.label, m.to.label)
+}
+
+// copyMissing creates in the target what only the source has.
+func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
+	if err := makeParents(ctx, m.to.c, m.to.path); err != nil {
+		return done, err
+	}
+	w, q := m.s.silentWriter(m.to.c), newSecurer(ctx, m.to.c)
+	err = m.s.sideBySide(ctx, "mv", m.from, m.to, m.withACL, func(d difference) error {
+		switch {
+		case d.from != nil && kindOf(d.from.stat) == ephemeral:
+			_, err := m.check(d.from)
+			return err
+		case d.from != nil && d.to == nil:
+			return w.copy(ctx, q, d.from, m.to.at(d.path), m.withACL)
+		case d.acl && m.a.has("resume") && sameACL(d.to.acl, q.temporary):
+			q.later(m.to.at(d.path), d.from.acl, d.to.stat.Aversion) // an earlier run was ended before it set this
+		}
+		return nil
+	})
+	if err == nil {
+		err = w.finish(ctx)
+	}
+	if err == nil {
+		err = q.finish(ctx)
+	}
+	if err != nil {
+		w.settle(ctx)
+		err = q.unfinished(w.wroteError(m.what, err), m.from, m.to)
+		return done, advise(err, "the source is untouched; %s", m.goOn())
+	}
+	return done, nil
+}
+
+// compare returns the source's znodes, if the target has each of them alike.
+func (m *move) compare(ctx context.Context) (list []listed, err error) {
+	differ, first := 0, ""
+	err = m.s.sideBySide(ctx, "compare", m.from, m.to, m.withACL, func(d difference) error {
+		switch {
+		case d.from == nil:
+		case kindOf(d.from.stat) == ephemeral, d.to == nil, d.data, d.acl:
+			if differ++; first == "" {
+				first = m.from.at(d.path)
+			}
+		default:
+			list = append(list, listed{m.from.at(d.path), d.from.stat})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, advise(fmt.Errorf("%s: compare the copy: %w", m.what, err), "the source is untouched; %s", m.goOn())
+	}
+	if differ > 0 {
+		return nil, failuref("the source is untouched; mirror writes over the copy; then "+m.goOn(),
+			"%s: %s in the source differ from the copy, the first is %s", m.what, describeCount(differ), first)
+	}
+	return list, nil
+}
+
+func (m *move) print(done copied) {
+	m.s.printCopied(m.a, "moved", done)
+	m.s.out.notef("all are persistent: servers don't tell which znodes are containers or have a TTL")
+}

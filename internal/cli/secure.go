@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A securer gives copies their ACLs last where those would keep the copy from being
+// finished: a parent that nobody may create children of gets a temporary ACL, which
+// admits this session alone, until everything below it is written.
+type securer struct {
+	c         *zk.Client
+	ids       []zk.Identity
+	temporary []zk.ACL
+	pending   []pendingACL // parents before their children
+}
+
+// pendingACL is an ACL that is still to be set.
+type pendingACL struct {
+	path     string
+	acl      []zk.ACL
+	aversion int32 // of the ACL it replaces
+}
+
+// newSecurer asks the server who this session is; older ones can't tell, and then
+// temporary ACLs admit everybody.
+func newSecurer(ctx context.Context, c *zk.Client) *securer {
+	q := &securer{c: c, temporary: zk.WorldACL(zk.PermAll)}
+	ids, err := c.WhoAmI(ctx)
+	if err != nil {
+		return q
+	}
+	q.ids = ids
+	for _, id := range ids {
+		if id.Scheme == "ip" {
+			q.temporary = []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: id.User}}}
+		}
+	}
+	if slices.ContainsFunc(ids, func(id zk.Identity) bool { return id.Scheme != "ip" }) {
+		q.temporary = zk.CreatorACL()
+	}
+	return q
+}
+
+// first returns the ACL that a copy of n at path is created with.
+func (q *securer) first(n *znode, path string, acl []zk.ACL) []zk.ACL {
+	if len(n.children) == 0 || q.admitsChildren(acl) {
+		return acl
+	}
+	q.later(path, acl, 0)
+	return q.temporary
+}
+
+// later notes an ACL that finish sets.
+func (q *securer) later(path string, acl []zk.ACL, aversion int32) {
+	q.pending = append(q.pending, pendingACL{path, acl, aversion})
+}
+
+// admitsChildren reports whether this session certainly may create children under acl.
+func (q *securer) admitsChildren(acl []zk.ACL) bool {
+	return slices.ContainsFunc(acl, func(e zk.ACL) bool {
+		yes, sure := admits(e, q.ids)
+		return yes && sure && e.Perms&zk.PermCreate != 0
+	})
+}
+
+// finish sets the ACLs that are due, the deepest first.
+func (q *securer) finish(ctx context.Context) error {
+	slices.Reverse(q.pending)
+	for len(q.pending) > 0 {
+		batch := q.pending[:min(len(q.pending), readsAhead)]
+		_, err := inParallel(batch, func(p pendingACL) (zk.Stat, error) { return q.c.SetACL(ctx, p.path, p.acl, p.aversion) })
+		if err != nil {
+			return fmt.Errorf("set the ACLs: %w", err)
+		}
+		q.pending = q.pending[len(batch):]
+	}
+	return nil
+}
+
+// unfinished adds to err which znodes don't have their ACLs yet.
+func (q *securer) unfinished(err error, from, to *place) error {
+	if err == nil || len(q.pending) == 0 {
+		return err
+	}
+	return advise(fmt.Errorf("%w; up to %s have a temporary or an old ACL, such as %s",
+		err, describeCount(len(q.pending)), q.pending[0].path),
+		"what is written stays; mirror %s %s goes on, and sets the ACLs", from.label, to.label)
+}

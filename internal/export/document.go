@@ -1,0 +1,138 @@
+// Package export is the files that hold a subtree: JSON, YAML and tar, written and
+// read znode by znode, and believed only when they are whole.
+package export
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The names of the form of an exported file, in each of its formats.
+const (
+	formatNow = "zooid-export-2"
+	// formatOld is the one before, which has no end mark.
+	formatOld = "zooid-export-1"
+)
+
+// Head begins an exported file.
+type Head struct {
+	Format string `json:"format" yaml:"format"`
+	Root   string `json:"root" yaml:"root"` // the exported path
+	Time   string `json:"time,omitempty" yaml:"time,omitempty"`
+}
+
+var ErrOld = errors.New("its format is that of an older version, " + formatOld + ": nothing tells whether it is whole")
+
+func (h *Head) check(unchecked bool) error {
+	switch {
+	case h.Format == formatOld && !unchecked:
+		return ErrOld
+	case h.Format != formatNow && h.Format != formatOld:
+		return fmt.Errorf("its format is %q; want %q, as export writes it", h.Format, formatNow)
+	}
+	return nil
+}
+
+// Node is one exported znode. Parents come before their children.
+type Node struct {
+	Path   string    `json:"path" yaml:"path"` // relative to the root; "/" for the root itself
+	Data   *string   `json:"data,omitempty" yaml:"data,omitempty"`
+	Base64 *string   `json:"base64,omitempty" yaml:"base64,omitempty"` // in place of Data
+	ACL    []string  `json:"acl,omitempty" yaml:"acl,omitempty"`       // scheme:id:perms; none is world:anyone:cdrwa
+	mtime  time.Time // for tar
+}
+
+// NewNode returns the exported form of a znode; nil data is none, and so is a nil
+// ACL. mtime is what a tar tells.
+func NewNode(path string, data []byte, acl []string, mtime time.Time) Node {
+	n := Node{Path: path, ACL: acl, mtime: mtime}
+	switch {
+	case data == nil:
+	case Readable(data):
+		text := string(data)
+		n.Data = &text
+	default:
+		text := base64.StdEncoding.EncodeToString(data)
+		n.Base64 = &text
+	}
+	return n
+}
+
+// Readable reports whether data is text that people and every format can carry.
+func Readable(data []byte) bool {
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		if r == utf8.RuneError || !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+			return false
+		}
+		data = data[n:]
+	}
+	return true
+}
+
+// bytes returns the data, nil for none.
+func (d *Node) bytes() ([]byte, error) {
+	switch {
+	case d.Data != nil && d.Base64 != nil:
+		return nil, fmt.Errorf("%s has both data and base64", d.Path)
+	case d.Data != nil:
+		return []byte(*d.Data), nil
+	case d.Base64 != nil:
+		data, err := base64.StdEncoding.Strict().DecodeString(*d.Base64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: its base64: %w", d.Path, err)
+		}
+		return data, nil
+	}
+	return nil, nil
+}
+
+// checkText refuses what no format can carry: text that is none.
+func (d *Node) checkText() error {
+	for _, text := range append([]string{d.Path}, d.ACL...) {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%q: its path or its ACL is not text in UTF-8, and can't be exported", d.Path)
+		}
+	}
+	return nil
+}
+
+// formatWriter writes one format, znode by znode.
+type formatWriter interface {
+	head(Head) error
+	node(Node) error
+	close(endMark) error // ends the document, not the file
+}
+
+// formatReader reads one format, znode by znode; next ends with io.EOF. Then end
+// returns the end mark, nil for none, after it has seen that nothing follows.
+type formatReader interface {
+	head() (Head, error)
+	next() (Node, error)
+	end() (*endMark, error)
+}
+
+func newFormatWriter(format string, w io.Writer) formatWriter {
+	switch format {
+	case "yaml":
+		return newYAMLWriter(w)
+	case "tar":
+		return newTarWriter(w)
+	}
+	return newJSONWriter(w)
+}
+
+func newFormatReader(format string, r io.Reader) formatReader {
+	switch format {
+	case "yaml":
+		return newYAMLReader(r)
+	case "tar":
+		return newTarReader(r)
+	}
+	return newJSONReader(r)
+}

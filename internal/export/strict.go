@@ -1,0 +1,181 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// member is one key of a record in a file, and where its value goes.
+type member struct {
+	key  string
+	into any // *string, **string, *[]string or *int
+}
+
+func (h *Head) members() []member {
+	return []member{{"format", &h.Format}, {"root", &h.Root}, {"time", &h.Time}}
+}
+
+func (d *Node) members() []member {
+	return []member{{"path", &d.Path}, {"data", &d.Data}, {"base64", &d.Base64}, {"acl", &d.ACL}}
+}
+
+func (e *endMark) members() []member {
+	return []member{{"znodes", &e.Znodes}, {"sha256", &e.SHA256}}
+}
+
+// take returns where the value of a key goes, and leaves the members not yet seen.
+func take(members []member, key string) (into any, left []member, err error) {
+	i := slices.IndexFunc(members, func(m member) bool { return m.key == key })
+	if i < 0 {
+		return nil, members, fmt.Errorf("the key %q is unknown here, or stands there twice", key)
+	}
+	return members[i].into, slices.Delete(slices.Clone(members), i, i+1), nil
+}
+
+// strictJSON reads an object. Unlike encoding/json it takes each key once, in its
+// exact spelling, and no null: a key that is misspelt must not read as one left out.
+func strictJSON(text []byte, members []member) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return errors.Join(fmt.Errorf("want an object, not %.40s", text), err)
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string) // the decoder takes no other keys
+		var into any
+		if into, members, err = take(members, key); err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return fmt.Errorf("the value of %q: %w", key, err)
+		}
+		if err := checkJSON(value); err != nil {
+			return fmt.Errorf("the value of %q: %w", key, err)
+		}
+		if err := json.Unmarshal(value, into); err != nil {
+			return fmt.Errorf("the value of %q: %w", key, err)
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// checkJSON refuses null, also within a list, and lists without entries.
+func checkJSON(value json.RawMessage) error {
+	d := json.NewDecoder(bytes.NewReader(value))
+	for empty := true; ; {
+		token, err := d.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case token == nil:
+			return errors.New("it is null; leave the key out for none")
+		case token == json.Delim(']') && empty:
+			return errors.New("the list is empty; leave the key out for none")
+		}
+		empty = token == json.Delim('[')
+	}
+}
+
+// strictYAML reads a mapping, likewise: each key once, and plain text as values.
+func strictYAML(n *yaml.Node, members []member) error {
+	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+		n = n.Content[0]
+	}
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: want keys with values", n.Line)
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		into, left, err := take(members, key.Value)
+		if err == nil {
+			members = left
+			err = checkYAML(value, into)
+		}
+		if err == nil {
+			err = value.Decode(into)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", key.Line, err)
+		}
+	}
+	return nil
+}
+
+// checkYAML refuses a value of another kind than into takes; yaml would turn some
+// into text, and null into nothing.
+func checkYAML(value *yaml.Node, into any) error {
+	switch into.(type) {
+	case *[]string:
+		if value.Kind != yaml.SequenceNode || len(value.Content) == 0 {
+			return errors.New("want a list that is not empty; leave the key out for none")
+		}
+		for _, entry := range value.Content {
+			if err := checkYAML(entry, new(string)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *int:
+		if value.Kind != yaml.ScalarNode || value.ShortTag() != "!!int" {
+			return errors.New("want a number")
+		}
+		return nil
+	}
+	if value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str" {
+		return errors.New("want text; quotes make text of true, null and numbers")
+	}
+	return nil
+}
+
+// recordMax bounds one record of a file: several times what a server takes, as
+// text and base64 are longer than the data.
+const recordMax = 64 << 20
+
+// boundedReader fails once a record is larger than recordMax; begin starts the
+// next one.
+type boundedReader struct {
+	r    io.Reader
+	left int
+}
+
+func (b *boundedReader) begin() { b.left = recordMax }
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("a record is larger than %d bytes, which no znode is", recordMax)
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// readRest returns an error unless nothing but blanks, for which blank decides, is
+// left of r.
+func readRest(r io.Reader, blank func(byte) bool) error {
+	part := make([]byte, 4<<10)
+	for {
+		n, err := r.Read(part)
+		if slices.ContainsFunc(part[:n], func(b byte) bool { return !blank(b) }) {
+			return errors.New("there is more behind its end")
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("behind its end: %w", err)
+		}
+	}
+}

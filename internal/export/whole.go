@@ -1,0 +1,208 @@
+package export
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// endMark is the last record of an exported file: a file without it was cut.
+type endMark struct {
+	Znodes int    `json:"znodes" yaml:"znodes"`
+	SHA256 string `json:"sha256" yaml:"sha256"` // of the head and the znodes; see checksum
+}
+
+// checksum computes the end mark of a document. What it sums up is what the
+// document says, not how the format spells it.
+type checksum struct {
+	h      hash.Hash
+	znodes int
+}
+
+func newSum(head Head) *checksum {
+	d := &checksum{h: sha256.New()}
+	d.add(head.Format)
+	d.add(head.Root)
+	d.add(head.Time)
+	return d
+}
+
+// add sums up a text with its length before it, so that no two lists of texts
+// have the same sum.
+func (d *checksum) add(text string) {
+	d.number(len(text))
+	_, _ = io.WriteString(d.h, text) // a hash takes everything
+}
+
+func (d *checksum) number(n int) {
+	_, _ = d.h.Write(binary.AppendUvarint(nil, uint64(n)))
+}
+
+// node sums up a znode: its path, its data, 0 standing for none, and its ACL.
+func (d *checksum) node(n Node, data []byte) {
+	d.znodes++
+	d.add(n.Path)
+	if data == nil {
+		d.number(0)
+	} else {
+		d.number(1)
+		d.add(string(data))
+	}
+	d.number(len(n.ACL))
+	for _, entry := range n.ACL {
+		d.add(entry)
+	}
+}
+
+func (d *checksum) mark() endMark {
+	return endMark{d.znodes, fmt.Sprintf("%x", d.h.Sum(nil))}
+}
+
+// ErrNoMark is a document that doesn't end as export ends it.
+var ErrNoMark = errors.New("it has no end mark: it was cut, or written by an older version or by hand")
+
+// Reader reads a document and judges it: each znode must be one that can be
+// written, its parent before it, and the end mark must fit. Only who has read it to
+// io.EOF knows that it may be believed.
+type Reader struct {
+	r         formatReader
+	unchecked bool // the end mark may be missing, or not fit
+	sum       *checksum
+	last      []string // the parts of the last path; nil before the first
+}
+
+// Read reads the head of a document in a format: json, yaml or tar. With unchecked
+// the end mark may be missing, or not fit.
+func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
+	r := newFormatReader(format, in)
+	head, err := r.head()
+	if err == nil {
+		err = head.check(unchecked)
+	}
+	if err != nil {
+		return nil, head, err
+	}
+	return &Reader{r: r, unchecked: unchecked, sum: newSum(head)}, head, nil
+}
+
+// Sum returns the checksum of what was read so far.
+func (w *Reader) Sum() string { return w.sum.mark().SHA256 }
+
+// Znodes returns how many znodes were read so far.
+func (w *Reader) Znodes() int { return w.sum.znodes }
+
+// Next returns the next znode and its data, nil for none. After the last of a
+// document that is whole it returns io.EOF.
+func (w *Reader) Next() (n Node, data []byte, err error) {
+	n, data, err = w.next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("behind %s%s: %w", znodes(w.sum.znodes), w.lastPath(), err)
+	}
+	return n, data, err
+}
+
+func znodes(n int) string {
+	if n == 1 {
+		return "1 znode"
+	}
+	return fmt.Sprintf("%d znodes", n)
+}
+
+func (w *Reader) lastPath() string {
+	if w.last == nil {
+		return ""
+	}
+	return fmt.Sprintf(", the last %q", strings.Join(w.last, "/")+"/")
+}
+
+func (w *Reader) next() (n Node, data []byte, err error) {
+	n, err = w.r.next()
+	if errors.Is(err, io.EOF) {
+		mark, err := w.r.end()
+		if err == nil {
+			err = w.checkEnd(mark)
+		}
+		return n, nil, err
+	}
+	if err == nil {
+		data, err = n.bytes()
+	}
+	if err == nil {
+		err = w.checkPath(n.Path)
+	}
+	if err == nil {
+		w.sum.node(n, data)
+	}
+	return n, data, err
+}
+
+// checkEnd returns io.EOF if the mark is that of what was read.
+func (w *Reader) checkEnd(mark *endMark) error {
+	switch want := w.sum.mark(); {
+	case w.unchecked:
+	case mark == nil:
+		return ErrNoMark
+	case mark.Znodes != want.Znodes:
+		return fmt.Errorf("its end mark says %s: it is damaged, or was changed", znodes(mark.Znodes))
+	case mark.SHA256 != want.SHA256:
+		return errors.New("its checksum is not that of its content: it is damaged, or was changed")
+	}
+	return io.EOF
+}
+
+// checkPath holds the paths to the order in which export writes them.
+func (w *Reader) checkPath(path string) error {
+	if err := jute.CheckPath(path); err != nil {
+		return err
+	}
+	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	switch {
+	case w.last == nil:
+		if path != "/" {
+			return fmt.Errorf("it begins with %q; want /, which is the top", path)
+		}
+	case slices.Compare(w.last, parts) >= 0:
+		return fmt.Errorf("%q is out of order; want each znode once, behind its parent, siblings sorted by name", path)
+	case len(parts) > len(w.last)+1, !slices.Equal(parts[:len(parts)-1], w.last[:len(parts)-1]):
+		return fmt.Errorf("%q stands there without its parent", path)
+	}
+	w.last = parts
+	return nil
+}
+
+// Writer writes a document, its end mark behind the last znode.
+type Writer struct {
+	w   formatWriter
+	sum *checksum
+}
+
+// Create begins a document in a format: json, yaml or tar.
+func Create(format string, out io.Writer, root string, at time.Time) (*Writer, error) {
+	head := Head{formatNow, root, at.UTC().Format("2006-01-02T15:04:05.000Z")}
+	w := &Writer{newFormatWriter(format, out), newSum(head)}
+	return w, w.w.head(head)
+}
+
+// Node writes a znode. Parents come before their children.
+func (w *Writer) Node(n Node) error {
+	data, err := n.bytes()
+	if err == nil {
+		err = n.checkText()
+	}
+	if err != nil {
+		return err
+	}
+	w.sum.node(n, data)
+	return w.w.node(n)
+}
+
+// Close ends the document, not the file.
+func (w *Writer) Close() error { return w.w.close(w.sum.mark()) }

@@ -1,0 +1,84 @@
+// Package lograte keeps strangers from filling a log: it bounds the lines that
+// they can cause.
+package lograte
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// What clients do is worth a line each, but clients can connect, send garbage and
+// leave thousands of times a second: their lines would fill the disk and hide
+// everything else. So lines about single clients share a limit. The next line
+// that is written tells how many were left out.
+const (
+	// LinesPerSecond is more than people read and little for a disk.
+	LinesPerSecond = 10
+	// Burst lets the lines through that come when a busy server's
+	// clients all reconnect at once.
+	Burst = 200
+)
+
+// lineLimit is a limit that several handlers share.
+type lineLimit struct {
+	mu      sync.Mutex
+	last    time.Time
+	tokens  float64
+	leftOut int
+}
+
+// take reports whether a line may be written at a time, and how many were left
+// out since the last one.
+func (l *lineLimit) take(now time.Time) (leftOut int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last.IsZero() {
+		l.tokens = Burst
+	} else if d := now.Sub(l.last); d > 0 {
+		l.tokens = min(Burst, l.tokens+d.Seconds()*LinesPerSecond)
+	}
+	l.last = now
+	if l.tokens < 1 {
+		l.leftOut++
+		return 0, false
+	}
+	l.tokens--
+	leftOut, l.leftOut = l.leftOut, 0
+	return leftOut, true
+}
+
+// limitedLog is a slog.Handler that leaves out what exceeds a limit.
+type limitedLog struct {
+	slog.Handler
+	limit *lineLimit
+}
+
+// Limit returns a logger that writes to log, within the limit.
+func Limit(log *slog.Logger) *slog.Logger {
+	return slog.New(&limitedLog{log.Handler(), new(lineLimit)})
+}
+
+// Handle writes a line, or counts it as left out.
+func (h *limitedLog) Handle(ctx context.Context, r slog.Record) error {
+	leftOut, ok := h.limit.take(r.Time)
+	if !ok {
+		return nil
+	}
+	if leftOut > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("linesLeftOut", leftOut))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler with the same limit.
+func (h *limitedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &limitedLog{h.Handler.WithAttrs(attrs), h.limit}
+}
+
+// WithGroup returns a handler with the same limit.
+func (h *limitedLog) WithGroup(name string) slog.Handler {
+	return &limitedLog{h.Handler.WithGroup(name), h.limit}
+}

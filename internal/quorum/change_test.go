@@ -1,0 +1,298 @@
+package quorum
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// stage stages a change of membership through a server.
+func (b *body) stage(id int64, patience uint64, members ...Member) {
+	b.c.changes[uint64(id)] = Change{ID: id, Members: slices.Clone(members), Patience: patience}
+	b.say(changeMark + uint64(id))
+}
+
+// newChange returns a colony of servers with those ids, of which the first ones are
+// members.
+func newChange(t *testing.T, members int, ids ...uint64) *colony {
+	c := newColony(t, ids[:members]...)
+	for _, id := range c.ids {
+		c.bodies[id].wanted, c.bodies[id].version = slices.Clone(c.members), 1
+	}
+	first := slices.Clone(c.members)
+	if c.step(1); members > 1 {
+		c.elect(1)
+	}
+	for _, id := range ids[members:] {
+		c.letIn(id)
+		c.bodies[id].wanted, c.bodies[id].version = first, 1
+	}
+	return c
+}
+
+func (c *colony) pick(ids ...uint64) (members []Member) {
+	for _, id := range ids {
+		members = append(members, Member{ID: id})
+	}
+	return members
+}
+
+// letIn starts a server with an empty disk, as the leader let it in.
+func (c *colony) letIn(id uint64) {
+	c.ids = append(c.ids, id)
+	c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
+	c.open(id, c.bodies[1].loop.applied, 0) // server 1 leads
+	c.greet(id)
+}
+
+// holders returns how many of the voters of members have an entry on their disks.
+func (c *colony) holders(members []Member, index, term uint64) (voters, holders int) {
+	for _, m := range members {
+		if m.Observer {
+			continue
+		}
+		voters++
+		if at, err := c.bodies[m.ID].dir.Log().Term(index); err == nil && at == term {
+			holders++
+		}
+	}
+	return voters, holders
+}
+
+// checkMajority holds M1: the newest entry that any server applied is on a majority of
+// the membership that the state after it names, and so is all before it.
+func (c *colony) checkMajority() {
+	c.t.Helper()
+	var newest *body
+	for _, id := range c.ids {
+		if b := c.bodies[id]; b.loop != nil && (newest == nil || b.loop.applied > newest.loop.applied) {
+			newest = b
+		}
+	}
+	index := newest.loop.applied
+	term, err := newest.dir.Log().Term(index)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if voters, holders := c.holders(newest.wanted, index, term); holders <= voters/2 {
+		c.t.Fatalf("entry %d is applied and on %d of the %d voters that the state names", index, holders, voters)
+	}
+}
+
+// until steps, saying something new and checking M1 each time, until done.
+func (c *colony) until(what string, done func() bool) {
+	c.t.Helper()
+	for range 600 {
+		if done() {
+			return
+		}
+		c.said++
+		for _, id := range c.ids {
+			if b := c.bodies[id]; b.loop != nil {
+				b.say(c.said*100 + id)
+				break
+			}
+		}
+		c.step(1)
+		c.checkMajority()
+	}
+	c.t.Fatalf("in 600 ticks it never came that %s", what)
+}
+
+// over reports whether a server that runs knows that a change ended so.
+func (c *colony) over(change int64, step ChangeStep) bool {
+	return slices.ContainsFunc(c.ids, func(id uint64) bool { return c.bodies[id].loop != nil && c.bodies[id].ended[change] == step })
+}
+
+func (c *colony) voters() []uint64 {
+	lead := c.ids[slices.IndexFunc(c.ids, func(id uint64) bool { return c.bodies[id].loop != nil && c.bodies[id].loop.IsLeader() })]
+	voters, before := c.bodies[lead].loop.Voters()
+	slices.Sort(voters)
+	if len(before) > 0 {
+		c.t.Errorf("the votes of %v still count", before)
+	}
+	return voters
+}
+
+// TestChangesMembersAtOnce replaces two of three servers. Until one of the new ones
+// has caught up nothing changes; then all does, together.
+func TestChangesMembersAtOnce(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4, 5)
+	for _, id := range []uint64{4, 5} {
+		c.cut[[2]uint64{1, id}], c.cut[[2]uint64{2, id}], c.cut[[2]uint64{3, id}] = true, true, true
+	}
+	c.leader().stage(7, 0, c.pick(1, 4, 5)...)
+	for range 2 * laggardTicks {
+		c.until("a tick passed", func() bool { c.step(1); return true })
+	}
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) || c.over(7, ChangeDone) {
+		t.Fatalf("the voters are %v though no new server has caught up", got)
+	}
+	clear(c.cut)
+	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 4, 5}) {
+		t.Fatalf("the voters are %v, want 1, 4 and 5", got)
+	}
+	c.crash(2)
+	c.crash(3)
+	c.crash(4)
+	c.until("two of the three go on", func() bool { return len(c.bodies[5].applied) > 10 })
+}
+
+// TestChangeIsDoneWhenItIsInForce: the servers that a change removes die as it is
+// answered, and the others go on, even if they start again first.
+func TestChangeIsDoneWhenItIsInForce(t *testing.T) {
+	for _, leader := range []uint64{1, 2, 5} {
+		for _, restart := range []bool{false, true} {
+			c := newChange(t, 5, 1, 2, 3, 4, 5)
+			c.elect(leader)
+			c.bodies[2].stage(7, 0, c.pick(1, 2)...)
+			for !c.bodies[2].stepUntilDone() {
+			}
+			for _, id := range []uint64{3, 4, 5} {
+				c.crash(id)
+			}
+			if restart {
+				c.crash(1)
+				c.crash(2)
+				c.restart(1)
+				c.restart(2)
+			}
+			before := len(c.bodies[1].applied)
+			c.bodies[1].say(99)
+			for range 100 {
+				c.step(1)
+			}
+			if len(c.bodies[1].applied) <= before || !slices.Contains(c.bodies[1].applied, 99) {
+				t.Errorf("led by %d, restart %t: the two that remain have no quorum; voters %v", leader, restart, c.bodies[1].loop.conf)
+			}
+		}
+	}
+}
+
+// stepUntilDone steps until the body has applied the end of a change, not a turn longer.
+func (b *body) stepUntilDone() bool {
+	c := b.c
+	for _, id := range c.ids {
+		c.bodies[id].loop.Tick()
+	}
+	for moved := true; moved; {
+		moved = false
+		for _, id := range c.ids {
+			o := c.bodies[id]
+			inbox := o.inbox
+			o.inbox = nil
+			for i, f := range inbox {
+				moved = true
+				f()
+				o.loop.Turn()
+				if b.ended[7] == ChangeDone {
+					o.inbox = append(slices.Clone(inbox[i+1:]), o.inbox...)
+					return true
+				}
+			}
+			o.loop.Turn()
+			moved = moved || len(o.inbox) > 0
+			if b.ended[7] == ChangeDone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestChangeIsDropped asks for servers that don't come: after its patience the
+// change is given up, and the membership stays as it was. Asked for again once they
+// are there it succeeds.
+func TestChangeIsDropped(t *testing.T) {
+	c := newChange(t, 1, 1, 2)
+	c.cut[[2]uint64{1, 2}] = true
+	c.bodies[1].stage(7, 50, c.pick(1, 2)...)
+	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1}) {
+		t.Fatalf("the voters are %v, want 1 alone", got)
+	}
+	clear(c.cut)
+	c.bodies[1].stage(8, 50, c.pick(1, 2)...)
+	c.until("it is done", func() bool { return c.over(8, ChangeDone) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 2}) {
+		t.Fatalf("the voters are %v, want 1 and 2", got)
+	}
+}
+
+// TestChangeNeedsEachNewServer asks for a fourth server that doesn't come: there is a
+// majority without it, but its vote would be missed.
+func TestChangeNeedsEachNewServer(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4)
+	c.cut[[2]uint64{1, 4}] = true
+	c.bodies[1].stage(7, 50, c.pick(1, 2, 3, 4)...)
+	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
+	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Fatalf("the voters are %v, want 1, 2 and 3", got)
+	}
+}
+
+// TestChangesOfRoles makes observers of voters and the other way round, the leader
+// among them.
+func TestChangesOfRoles(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3)
+	roles := c.pick(1, 2, 3)
+	for i := range roles {
+		roles[i].Observer = true
+		c.elect(uint64(i + 1))
+		c.bodies[2].stage(int64(10+i), 0, roles...)
+		c.until("it is done", func() bool { return c.over(int64(10+i), ChangeDone) })
+		if lead := c.leader(); lead.id == uint64(i+1) || len(c.voters()) != 2 {
+			t.Fatalf("server %d leads with the voters %v", lead.id, c.voters())
+		}
+		roles[i].Observer = false
+		c.bodies[2].stage(int64(20+i), 0, roles...)
+		c.until("it is done", func() bool { return c.over(int64(20+i), ChangeDone) })
+		if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
+			t.Fatalf("the voters are %v, want all", got)
+		}
+	}
+}
+
+// TestChangeUnderCrashes changes {1,2,3} to {1,4,5}, {4,5} and back, and between any two
+// steps some server stops for a while, and with it whoever leads.
+func TestChangeUnderCrashes(t *testing.T) {
+	for after := range 24 {
+		for _, victim := range []uint64{0, 1, 2, 4} {
+			c := newChange(t, 3, 1, 2, 3, 4, 5)
+			c.leader().stage(7, 0, c.pick(1, 4, 5)...)
+			for range after {
+				c.turn()
+			}
+			id := victim
+			if id == 0 {
+				id = c.leader().id
+			}
+			c.crash(id)
+			for range 30 {
+				c.step(1)
+			}
+			c.restart(id)
+			c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+			if got := c.voters(); !slices.Equal(got, []uint64{1, 4, 5}) {
+				t.Fatalf("server %d stopped after %d turns: the voters are %v", id, after, got)
+			}
+		}
+	}
+}
+
+// turn lets each server do one thing.
+func (c *colony) turn() {
+	for _, id := range c.ids {
+		b := c.bodies[id]
+		if len(b.inbox) == 0 {
+			b.loop.Tick()
+		} else {
+			f := b.inbox[0]
+			b.inbox = b.inbox[1:]
+			f()
+		}
+		b.loop.Turn()
+	}
+}

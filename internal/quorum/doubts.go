@@ -1,0 +1,216 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Every entry carries the digest of its leader's state (D16). A server that meets
+// another than its own doesn't know which of the two is wrong, and the leader may be
+// the one. So it asks all voters for the digest of their state after one entry, and
+// what a majority of the voters has is right:
+//
+//   - A server of the majority goes on.
+//   - A server whose digest differs from the majority's stops, a leader too. It has
+//     the proof that its own state is wrong: it sets its data aside and joins anew.
+//   - Where no majority has the same state, as with two servers, or none answers for
+//     doubtTicks while there is a leader, the server stops, and tells nobody to
+//     remove anything.
+//
+// Digests of earlier terms' leaders may be those of a server that was found to be
+// wrong; they too raise no more than a doubt.
+//
+//	digest   index(8) digest(8) kind(1): digestQuestion asks for the receiver's
+const (
+	digestAnswer   = 0
+	digestQuestion = 1
+	digestSize     = 17
+
+	// doubtTicks is how long a server may be in doubt while there is a leader.
+	doubtTicks = 100
+	// doubtPauseTicks is the time between two questions about one entry, and
+	// doubtRenewTicks that between questions about two.
+	doubtPauseTicks = 2
+	doubtRenewTicks = 20
+	// doubtAnswerTicks is how long answers to the others may take.
+	doubtAnswerTicks = 10
+	// doubtLevel is the feature level from which on servers know the question.
+	doubtLevel = 2
+)
+
+// doubts is a server's doubt about its state.
+type doubts struct {
+	open    bool
+	ticks   uint64 // since it began, while there was a leader
+	asked   uint64 // tick of the last question
+	since   uint64 // tick of the first question about index
+	index   uint64
+	settled uint64              // a majority had this server's digest after that entry
+	votes   map[uint64]uint64   // digests after index, by voter
+	asking  map[uint64]digestAt // peers' questions about entries not yet applied here
+}
+
+// digestAt is the digest of a state after an entry.
+type digestAt struct{ index, digest uint64 }
+
+// A DivergedError says that this server's state is not what a majority of the voters
+// has after the same entry. Found with errors.As.
+type DivergedError struct {
+	Index           uint64
+	Digest, Theirs  uint64
+	Server          uint64
+	Agree, Deviates []uint64 // the voters that have Theirs, and the others known
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("after log entry %d the state of this server (%d) has the digest %016x; a majority, servers %v, has %016x: the replicas have diverged, and this one is wrong, by a bug or a fault of its machine", e.Index, e.Server, e.Digest, e.Agree, e.Theirs)
+}
+
+// UndecidedError says that servers' states differ and no majority has the same.
+// Found with errors.As.
+type UndecidedError struct {
+	Index   uint64
+	Digests map[uint64]uint64 // by server; of those that answered
+	Voters  []uint64
+}
+
+func (e *UndecidedError) Error() string {
+	var have []string
+	for _, id := range slices.Sorted(maps.Keys(e.Digests)) {
+		have = append(have, fmt.Sprintf("server %d has %016x", id, e.Digests[id]))
+	}
+	return fmt.Sprintf("the states of the servers have diverged and no majority of the voters %v tells which is right: after log entry %d %s. This server stops, to acknowledge nothing on a wrong state. Remove nothing. Start the servers that are down: they may decide it. Otherwise stop all, keep copies of all data directories, choose the server whose content is right, copy the content of its data directory, and of its log directory if there is one, without myid, over the others', and start all",
+		e.Voters, e.Index, strings.Join(have, ", "))
+}
+
+// begin opens a doubt: a digest was met that is not this server's.
+func (d *doubts) begin(l *Loop) {
+	if d.open || l.sole {
+		return
+	}
+	d.open, d.ticks, d.asked, d.since = true, 0, 0, 0
+	l.log.Error("this server and another have different states after the same entry: all voters are asked, a majority decides", "applied", l.applied)
+	d.ask(l)
+}
+
+// ask asks the voters for their digest after an entry that this server has applied.
+func (d *doubts) ask(l *Loop) {
+	if d.since == 0 || l.ticks-d.since >= doubtRenewTicks {
+		own, ok := l.o.State.DigestAt(l.applied)
+		if !ok {
+			return
+		}
+		d.since, d.index, d.votes = l.ticks, l.applied, map[uint64]uint64{l.o.ID: own}
+	}
+	d.asked = l.ticks
+	for _, id := range l.conf.GetVoters() {
+		if _, answered := d.votes[id]; !answered {
+			l.tellDigest(id, d.index, d.votes[l.o.ID], digestQuestion)
+		}
+	}
+	d.judge(l)
+}
+
+// tellDigest tells a peer that knows of digests this server's.
+func (l *Loop) tellDigest(to, index, digest uint64, kind byte) {
+	if l.levels.of(to) < doubtLevel {
+		return
+	}
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, index), digest)
+	l.o.Shell.Send(to, FrameDigest, append(b, kind))
+}
+
+// heard takes a peer's digest.
+func (d *doubts) heard(l *Loop, e Event) {
+	if len(e.Data) != digestSize || !contains(l.conf, e.From) {
+		return
+	}
+	index, theirs, kind := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:]), e.Data[16]
+	if kind == digestQuestion && index > l.applied {
+		if d.asking == nil {
+			d.asking = map[uint64]digestAt{}
+		}
+		d.asking[e.From] = digestAt{index, theirs}
+		return
+	}
+	d.compare(l, e.From, digestAt{index, theirs}, kind == digestQuestion)
+}
+
+// compare holds a peer's digest against this server's, after an entry that is applied
+// here.
+func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
+	own, ok := l.o.State.DigestAt(theirs.index)
+	if ok && answer {
+		l.tellDigest(from, theirs.index, own, digestAnswer)
+	}
+	if !slices.Contains(l.conf.GetVoters(), from) {
+		return
+	}
+	if ok && own != theirs.digest && theirs.index > d.settled {
+		d.begin(l)
+	}
+	if d.open && theirs.index == d.index {
+		d.votes[from] = theirs.digest
+		d.judge(l)
+	}
+}
+
+// judge looks whether a majority of the voters has one digest.
+func (d *doubts) judge(l *Loop) {
+	voters := l.conf.GetVoters()
+	agree := map[uint64][]uint64{}
+	known := 0
+	for _, id := range voters {
+		if digest, ok := d.votes[id]; ok {
+			agree[digest] = append(agree[digest], id)
+			known++
+		}
+	}
+	own := d.votes[l.o.ID]
+	for digest, ids := range agree { // any order: at most one has a majority
+		if len(ids) <= len(voters)/2 {
+			continue
+		}
+		d.open = false
+		odd := slices.DeleteFunc(slices.Clone(voters), func(id uint64) bool { v, ok := d.votes[id]; return !ok || v == digest })
+		if digest == own {
+			d.settled = d.index
+			l.log.Warn("a majority has this server's state: it goes on", "entry", d.index, "servers", ids, "others", odd)
+			return
+		}
+		l.failed = &DivergedError{Index: d.index, Digest: own, Theirs: digest, Server: l.o.ID, Agree: ids, Deviates: odd}
+		return
+	}
+	if known == len(voters) {
+		d.ticks = max(d.ticks, doubtTicks-doubtAnswerTicks) // the others hear of it before this server stops
+	}
+}
+
+// giveUp ends a server whose doubt nobody can dispel.
+func (d *doubts) giveUp(l *Loop) {
+	d.open = false
+	l.failed = &UndecidedError{Index: d.index, Digests: d.votes, Voters: slices.Clone(l.conf.GetVoters())}
+}
+
+func (d *doubts) tick(l *Loop) {
+	for _, id := range slices.Sorted(maps.Keys(d.asking)) {
+		if theirs := d.asking[id]; theirs.index <= l.applied {
+			delete(d.asking, id)
+			d.compare(l, id, theirs, true)
+		}
+	}
+	if !d.open || l.failed != nil {
+		return
+	}
+	if l.node.Leader() != 0 || d.ticks >= doubtTicks-doubtAnswerTicks {
+		d.ticks++
+	}
+	if d.ticks > doubtTicks {
+		d.giveUp(l)
+	} else if l.ticks-d.asked >= doubtPauseTicks {
+		d.ask(l)
+	}
+}

@@ -1,0 +1,103 @@
+package quorum
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// doubting is a colony whose servers know the question and may stop.
+func doubting(t *testing.T, ids ...uint64) (*colony, *body) {
+	c := newColony(t, ids...)
+	for _, id := range ids {
+		c.bodies[id].level, c.bodies[id].mayFail = 2, true
+	}
+	lead := c.leader()
+	c.announce()
+	lead.say(1)
+	c.step(3)
+	return c, lead
+}
+
+// TestMajorityOfStatesDecides gives one server another state, the leader or a
+// follower; whoever notices, that one stops and the others go on.
+func TestMajorityOfStatesDecides(t *testing.T) {
+	for _, odd := range []string{"leader", "follower"} {
+		for notices := range uint64(3) {
+			c, lead := doubting(t, 1, 2, 3)
+			wrong := lead
+			if odd == "follower" {
+				wrong = c.bodies[lead.id%3+1]
+			}
+			wrong.odd = 99
+			c.bodies[notices+1].doubtful = true
+			lead.say(2)
+			c.step(40)
+			for _, b := range c.bodies {
+				var diverged *DivergedError
+				if got := errors.As(b.failed, &diverged); got != (b == wrong) || b.failed != nil && !got {
+					t.Fatalf("%s odd, server %d notices: server %d (odd: %v) ended with %v", odd, notices+1, b.id, b == wrong, b.failed)
+				}
+				if diverged != nil && (len(diverged.Agree) != 2 || slices.Contains(diverged.Agree, wrong.id)) {
+					t.Fatalf("server %d says that %v agree", b.id, diverged.Agree)
+				}
+			}
+			next := c.leader()
+			next.say(3)
+			c.step(5)
+			if n := len(next.applied); next == wrong || next.applied[n-1] != 3 {
+				t.Fatalf("the others don't go on: %v", next.applied)
+			}
+		}
+	}
+}
+
+// TestNoMajorityOfStates stops all where nobody can tell who is right, and tells
+// nobody to remove anything.
+func TestNoMajorityOfStates(t *testing.T) {
+	for name, states := range map[string][]uint64{"two servers": {1, 2}, "all differ": {1, 2, 3}, "one is down": {1, 2, 1}} {
+		ids := []uint64{1, 2, 3}[:len(states)]
+		c, lead := doubting(t, ids...)
+		for i, state := range states {
+			c.bodies[uint64(i+1)].odd = state
+		}
+		down := uint64(0)
+		if name == "one is down" {
+			// The one that is left beside the leader has another state.
+			for _, id := range ids {
+				if b := c.bodies[id]; b != lead && down == 0 {
+					down = id
+				} else if b != lead {
+					b.odd = lead.odd + 1
+				}
+			}
+			c.crash(down)
+		}
+		lead.doubtful = true
+		lead.say(2)
+		c.step(3 * doubtTicks)
+		for _, id := range ids {
+			var undecided *UndecidedError
+			if b := c.bodies[id]; id != down && !errors.As(b.failed, &undecided) {
+				t.Errorf("%s: server %d ended with %v", name, id, b.failed)
+			}
+		}
+	}
+}
+
+// TestDoubtIsDispelled goes on where the digest that was met is nobody's: it is of an
+// earlier leader that was wrong.
+func TestDoubtIsDispelled(t *testing.T) {
+	c, lead := doubting(t, 1, 2, 3)
+	for _, b := range c.bodies {
+		b.doubtful = true
+	}
+	lead.say(2)
+	c.step(3 * doubtTicks)
+	c.agreed(2)
+	for _, b := range c.bodies {
+		if b.failed != nil || b.loop.doubts.open {
+			t.Errorf("server %d: %v, in doubt: %t", b.id, b.failed, b.loop.doubts.open)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A server that was away while the membership changed may know few of those that are
+// members now. It refuses the new leader, which isn't in its configuration, and so
+// never learns more. So each server tells those that it is connected to the addresses
+// of the members as it knows them, at first and whenever they change. The other takes
+// those of servers that it has no address of, from one that it knows. Who is a member,
+// the log alone decides.
+//
+//	frame    for each member: id(8) addresses(1), for each of these: length(2) text
+
+const (
+	// introducedMax bounds the members of one introduction.
+	introducedMax = 1 << 10
+	// introducedAddrs and introducedAddr bound the addresses of each, and their bytes.
+	introducedAddrs = 16
+	introducedAddr  = 512
+	// levelIntroduces is the level from which on a server knows this frame.
+	levelIntroduces = 2
+)
+
+// introduceAll tells those that are members, or were before, of a change.
+func (l *Loop) introduceAll(before []Member) {
+	for _, m := range before {
+		if !slices.ContainsFunc(l.wanted, func(k Member) bool { return k.ID == m.ID }) {
+			l.introduce(m.ID)
+		}
+	}
+	for _, m := range l.wanted {
+		l.introduce(m.ID)
+	}
+}
+
+// introduce tells a peer who the members are.
+func (l *Loop) introduce(to uint64) {
+	if to != l.o.ID && l.levels.of(to) >= levelIntroduces {
+		l.o.Shell.Send(to, FrameMembers, appendIntroduction(nil, l.membersKnown()))
+	}
+}
+
+// membersKnown are the members decided on, with those that a change is about to
+// remove, or those of the configuration.
+func (l *Loop) membersKnown() []Member {
+	if len(l.wanted) == 0 {
+		return l.o.Members
+	}
+	known := slices.Clone(l.wanted)
+	for _, m := range l.members {
+		if !isMember(known, m.ID) {
+			known = append(known, m)
+		}
+	}
+	return known
+}
+
+// introduced takes what a peer told.
+func (l *Loop) introduced(payload []byte) error {
+	members, err := readIntroduction(payload)
+	if err != nil {
+		return err
+	}
+	members = slices.DeleteFunc(members, func(m Member) bool {
+		return m.ID == l.o.ID || slices.ContainsFunc(l.membersKnown(), func(k Member) bool { return k.ID == m.ID })
+	})
+	if len(members) > 0 {
+		l.o.Shell.SetPeers(members)
+	}
+	return nil
+}
+
+func appendIntroduction(b []byte, members []Member) []byte {
+	for _, m := range members[:min(len(members), introducedMax)] {
+		addrs := m.Addrs[:min(len(m.Addrs), introducedAddrs)]
+		b = append(binary.BigEndian.AppendUint64(b, m.ID), byte(len(addrs)))
+		for _, a := range addrs {
+			a = a[:min(len(a), introducedAddr)]
+			b = append(binary.BigEndian.AppendUint16(b, uint16(len(a))), a...)
+		}
+	}
+	return b
+}
+
+var errIntroduction = errors.New("it is cut short")
+
+func readIntroduction(b []byte) (members []Member, err error) {
+	for len(b) > 0 {
+		if len(b) < 9 || len(members) == introducedMax {
+			return nil, errIntroduction
+		}
+		m := Member{ID: binary.BigEndian.Uint64(b)}
+		n := int(b[8])
+		if b = b[9:]; n > introducedAddrs {
+			return nil, fmt.Errorf("server %d has %d addresses; at most %d", m.ID, n, introducedAddrs)
+		}
+		for range n {
+			if len(b) < 2 {
+				return nil, errIntroduction
+			}
+			size := int(binary.BigEndian.Uint16(b))
+			if b = b[2:]; size > introducedAddr || size > len(b) {
+				return nil, errIntroduction
+			}
+			m.Addrs = append(m.Addrs, string(b[:size]))
+			b = b[size:]
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}

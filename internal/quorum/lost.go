@@ -1,0 +1,213 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A server that lost its disk may have voted, and acknowledged entries, and knows
+// nothing of it. It joins anew under its id, by rule M3, which
+// docs/decisions/008-lost-disks.md proves:
+//
+//   - Each start with an empty data directory is a life of its own, with a number.
+//   - A leader takes a life out by an entry that removes the server from raft's
+//     membership and names the life. It does so only when the server's own address
+//     says that it is empty and in that life: a server that merely restarts keeps its
+//     vote, whoever asks in its name.
+//   - The server starts once that entry is applied where it asks, and is told the
+//     entry's index and term. It takes part in no earlier term. It neither votes nor
+//     campaigns before it has applied a later entry that makes it a member, whatever
+//     older entries and snapshots say of it.
+//   - What a former life of it said doesn't count any more where its life was asked
+//     about: its acknowledgements are of a log that is gone.
+//
+// Its role makes no difference: an observer may have been a voter before, or be one
+// by the next entry.
+type lost struct {
+	out    map[uint64]departure // by server: the life that was taken out last
+	tried  map[uint64]attempt   // by server: the life that this leader proposed to take out last
+	former map[uint64]uint64    // by server: connections up to this number are a former life's
+}
+
+// A departure is the entry that took a life out.
+type departure struct {
+	life        uint32
+	index, term uint64
+	tick        uint64 // of this server when it was applied
+}
+
+type attempt struct {
+	life uint32
+	tick uint64
+}
+
+const (
+	// takeOutTicks is the pause between two proposals to take the same life out: an
+	// entry needs no longer, and one may be lost.
+	takeOutTicks = 20
+	// namelessTicks is how long a departure holds for a life without a number, which
+	// is any life of a server of the first version.
+	namelessTicks = 40
+	// lostMax bounds what is noted of servers that ask, by id.
+	lostMax = 1 << 10
+)
+
+// life returns the number of this start with an empty data directory, never 0.
+func (t *transport) life() uint32 { return uint32(t.nonce>>32) | 1 }
+
+// life returns the asker's in a hello of kind connJoin, 0 if it said none.
+func (h *hello) life() uint32 { return uint32(h.cluster >> 32) }
+
+// isEmpty asks at a server's own address whether its data directory is empty and it
+// is in that life.
+func (t *transport) isEmpty(id uint64, life uint32) bool {
+	r := t.remote(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
+	for _, addr := range addrs {
+		c, err := t.greet(t.ctx, addr, hello{connLife, t.cluster, t.id, id}, true)
+		if refused := (*refusedError)(nil); life == 0 && errors.As(err, &refused) && strings.Contains(refused.reason, emptyRefusal) {
+			return true
+		}
+		if err != nil {
+			continue
+		}
+		var b [4]byte
+		c.SetDeadline(time.Now().Add(dialTimeout))
+		_, err = io.ReadFull(c, b[:])
+		c.Close()
+		if err == nil {
+			return binary.BigEndian.Uint32(b[:]) == life
+		}
+	}
+	return false
+}
+
+// join handles a server with an empty data directory.
+func (l *Loop) join(e Event) {
+	if !l.node.IsLeader() {
+		begun := l.hard.GetTerm() <= bootstrapTerm && l.o.JoinedAfter == 0
+		e.Join <- JoinReply{New: begun, Begun: begun}
+		return
+	}
+	if max(e.Level, levelFirst) < l.levels.inForce {
+		e.Join <- JoinReply{} // it is too old; the transport has told it
+		return
+	}
+	if out, ok := l.lost.out[e.From]; ok && out.life == e.Life && (e.Life != 0 || l.ticks-out.tick < namelessTicks) {
+		e.Join <- JoinReply{Go: true, Index: out.index, Term: out.term}
+		return
+	}
+	member := contains(l.conf, e.From)
+	switch {
+	case member && l.o.Shell.Connected(e.From):
+		// One of the two is not who it says. The one that runs keeps its place.
+		e.Join <- JoinReply{Twin: true}
+	case (member || e.Known) && !e.Empty:
+		e.Join <- JoinReply{Ask: true}
+	default:
+		e.Join <- JoinReply{}
+		l.takeOut(e)
+	}
+}
+
+// takeOut proposes to take a life of a server out of the membership. For a server
+// that is in none it changes nothing, but its being committed shows that this
+// leader's membership is no old one.
+func (l *Loop) takeOut(e Event) {
+	if len(l.lost.tried) >= lostMax {
+		clear(l.lost.tried)
+	}
+	remove := []*pb.ConfChangeSingle{change(pb.ConfChangeRemoveNode, e.From)}
+	tried, again := l.lost.tried[e.From]
+	if len(l.conf.GetVotersOutgoing()) > 0 || !l.leavesVoter(remove) || again && tried.life == e.Life && l.ticks-tried.tick < takeOutTicks {
+		return
+	}
+	l.lost.tried[e.From] = attempt{e.Life, l.ticks}
+	l.lost.former[e.From] = max(l.lost.former[e.From], e.Conn)
+	if contains(l.conf, e.From) {
+		l.log.Warn("a server has lost its data directory: it leaves the ensemble and joins anew", "server", e.From)
+	}
+	life := binary.BigEndian.AppendUint32(nil, e.Life)
+	if err := l.node.ProposeConfChange(&pb.ConfChangeV2{Changes: remove, Context: life}); err != nil {
+		l.log.Warn("a server that lost its data could not be taken out; it is tried again", "server", e.From, "err", err)
+	}
+}
+
+// left notes which life an entry that changes the membership took out.
+func (l *Loop) left(e *pb.Entry) {
+	id, life, ok := takenOut(e)
+	if !ok {
+		return
+	}
+	if len(l.lost.out) >= lostMax {
+		clear(l.lost.out)
+	}
+	l.lost.out[id] = departure{life: life, index: e.GetIndex(), term: e.GetTerm(), tick: l.ticks}
+}
+
+// takenOut returns the server and its life that an entry takes out, if it does.
+func takenOut(e *pb.Entry) (id uint64, life uint32, ok bool) {
+	cc := &pb.ConfChangeV2{}
+	if e.GetType() != pb.EntryConfChangeV2 || proto.Unmarshal(e.GetData(), cc) != nil {
+		return 0, 0, false
+	}
+	if len(cc.GetContext()) != 4 || len(cc.GetChanges()) != 1 || cc.GetChanges()[0].GetType() != pb.ConfChangeRemoveNode {
+		return 0, 0, false
+	}
+	return cc.GetChanges()[0].GetNodeId(), binary.BigEndian.Uint32(cc.GetContext()), true
+}
+
+// isFormer reports whether an event is of a connection that a former life of its
+// sender made.
+func (l *Loop) isFormer(e Event) bool {
+	return e.Conn != 0 && e.Conn <= l.lost.former[e.From]
+}
+
+// beginJoining makes it durable that a server that joins takes part in no term
+// before the one in which it was taken out.
+func (l *Loop) beginJoining() error {
+	if l.o.JoinedAfter == 0 || l.hard.GetTerm() >= l.o.JoinedTerm {
+		return nil
+	}
+	l.hard = pb.HardState{Term: &l.o.JoinedTerm, Vote: new(uint64), Commit: l.hard.Commit}
+	if err := l.disk.Append(&pb.HardState{Term: l.hard.Term, Vote: l.hard.Vote, Commit: l.hard.Commit}, nil, true); err != nil {
+		return fmt.Errorf("write the term in which this server joins: %w", err)
+	}
+	return nil
+}
+
+// keepCommit makes it durable that the entries to apply are committed, if one
+// changes the membership. The log alone doesn't tell a restarted server whose vote
+// counts: were it forgotten that a server got a vote, the ensemble would go on
+// missing the vote of another whose disk is lost meanwhile.
+func (l *Loop) keepCommit(entries []*pb.Entry) {
+	if l.failed != nil || !slices.ContainsFunc(entries, reconfigures) {
+		return
+	}
+	last := max(l.hard.GetCommit(), entries[len(entries)-1].GetIndex())
+	l.hard.Commit = &last
+	if err := l.disk.Append(&pb.HardState{Term: l.hard.Term, Vote: l.hard.Vote, Commit: &last}, nil, true); err != nil {
+		l.failed = err
+	}
+}
+
+// campaign starts an election, unless this server must not take part in one yet.
+func (l *Loop) campaign() error {
+	if l.joining() {
+		return nil
+	}
+	return l.node.Campaign()
+}

@@ -1,0 +1,324 @@
+package quorum
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// ask hands the leader a question of a server with an empty disk.
+func (b *body) ask(e Event) JoinReply {
+	b.c.t.Helper()
+	reply := make(chan JoinReply, 1)
+	e.Kind, e.Join = EventJoin, reply
+	b.loop.Handle(e)
+	b.c.step(3)
+	return <-reply
+}
+
+// letIn asks until the server may start.
+func (b *body) letIn(e Event) JoinReply {
+	b.c.t.Helper()
+	for range 100 {
+		if r := b.ask(e); r.Go {
+			return r
+		}
+	}
+	b.c.t.Fatalf("server %d is not let in", e.From)
+	return JoinReply{}
+}
+
+// want makes the colony's members those decided on.
+func (c *colony) want() {
+	for _, id := range c.ids {
+		c.bodies[id].wanted, c.bodies[id].version = c.members, 1
+	}
+}
+
+// TestJoiningServerLeadsByNoOldMembership: a server that joins took a snapshot from
+// before it was taken out, which says that it is the only voter.
+func TestJoiningServerLeadsByNoOldMembership(t *testing.T) {
+	c := newColony(t, 1)
+	b := c.leader1()
+	b.say(1)
+	b.snapshot = 1
+	c.step(5)
+	if _, ok := b.dir.NewestSnapshot(); !ok {
+		t.Fatal("no snapshot was taken")
+	}
+	c.crash(1)
+	b.fs.Reboot()
+	c.open(1, 1000, 9)
+	c.step(100)
+	if b.loop.IsLeader() {
+		t.Error("a server that has not joined leads, by a membership from before it was taken out")
+	}
+	// Nor does it when it loses a leader.
+	b.loop.failover = failover{turn: 1, until: 1000}
+	c.step(20)
+	if b.loop.IsLeader() || b.loop.hard.GetTerm() != 9 {
+		t.Errorf("a server that has not joined asks for votes: term %d", b.loop.hard.GetTerm())
+	}
+}
+
+// leader1 is the leader of a colony of one.
+func (c *colony) leader1() *body {
+	c.t.Helper()
+	for range 200 {
+		if b := c.bodies[c.ids[0]]; b.loop.IsLeader() {
+			return b
+		}
+		c.step(1)
+	}
+	c.t.Fatal("the only server doesn't lead")
+	return nil
+}
+
+// TestFormerLifeDoesNotCount: what a server acknowledged before its disk was lost
+// arrives after it was let in again.
+func TestFormerLifeDoesNotCount(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	lead.say(1)
+	c.step(2)
+	lost := lead.id%3 + 1
+	last, err := lead.loop.disk.LastIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.crash(lost)
+	c.want()
+	lead.letIn(Event{From: lost, Life: 1, Conn: 4, Known: true, Empty: true})
+	c.step(10) // it is a learner again, and has nothing
+	m, err := proto.Marshal(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &lost, To: &lead.id, Term: new(lead.loop.node.Term()), Index: &last})
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := func(conn uint64) uint64 {
+		t.Helper()
+		lead.loop.Handle(Event{Kind: EventRaft, From: lost, Conn: conn, Data: m})
+		lead.loop.Turn()
+		for _, f := range lead.loop.node.Followers() {
+			if f.ID == lost {
+				return f.Match
+			}
+		}
+		t.Fatalf("server %d is no member", lost)
+		return 0
+	}
+	if n := match(4); n != 0 {
+		t.Errorf("after a former life's acknowledgement the leader takes it to have %d entries", n)
+	}
+	if n := match(5); n != last {
+		t.Errorf("after an acknowledgement of now the leader takes it to have %d entries, want %d", n, last)
+	}
+}
+
+// TestJoinsInNoEarlierTerm: a former life may have voted in any term up to that in
+// which it was taken out.
+func TestJoinsInNoEarlierTerm(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	c.step(1)
+	c.crash(2)
+	c.join(2, JoinReply{Index: 40, Term: 7})
+	b := c.bodies[2]
+	stale, err := proto.Marshal(&pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(6)), LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0)),
+		Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(1))}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.loop.Handle(Event{Kind: EventRaft, From: 1, Data: stale})
+	b.loop.Turn()
+	if last, _ := b.loop.disk.LastIndex(); last != 0 || b.loop.node.Term() != 7 {
+		t.Errorf("after an entry of term 6 the log ends at %d and the term is %d, want 0 and 7", last, b.loop.node.Term())
+	}
+	b.fs.Reboot()
+	c.open(2, 40, 0)
+	if b.loop.hard.GetTerm() != 7 {
+		t.Errorf("after a restart the term is %d, want 7", b.loop.hard.GetTerm())
+	}
+}
+
+// TestOnlyItsLifeIsLetIn: another life has promised other things since.
+func TestOnlyItsLifeIsLetIn(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	lost := lead.id%3 + 1
+	c.crash(lost)
+	c.want()
+	first := lead.letIn(Event{From: lost, Life: 1, Known: true, Empty: true})
+	again := lead.ask(Event{From: lost, Life: 1, Known: true})
+	if !again.Go || again.Index != first.Index {
+		t.Errorf("the same life is answered %+v, then %+v", first, again)
+	}
+	reply := make(chan JoinReply, 1)
+	lead.loop.Handle(Event{Kind: EventJoin, From: lost, Life: 2, Known: true, Empty: true, Join: reply})
+	if r := <-reply; r.Go {
+		t.Error("another life is let in by what took the first one out")
+	}
+	if r := lead.letIn(Event{From: lost, Life: 2, Known: true, Empty: true}); r.Index <= first.Index {
+		t.Errorf("the second life left at entry %d, the first at %d", r.Index, first.Index)
+	}
+}
+
+// TestQuestionTakesNoVote: somebody asks in the name of a server that is down and
+// has its data.
+func TestQuestionTakesNoVote(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	down := lead.id%3 + 1
+	c.crash(down)
+	for range 20 {
+		if r := lead.ask(Event{From: down, Life: 1, Known: true}); !r.Ask || r.Go {
+			t.Fatalf("the question is answered %+v; want that the server itself be asked", r)
+		}
+	}
+	if !slices.Contains(lead.loop.conf.GetVoters(), down) {
+		t.Error("a server that is down lost its vote by a question in its name")
+	}
+}
+
+// TestMembershipSurvivesACrashOfAll: a server gets its vote back, all crash, and
+// another one's disk is lost. The two that are left are a majority.
+func TestMembershipSurvivesACrashOfAll(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	lead.say(1)
+	c.step(2)
+	lost, third := lead.id%3+1, (lead.id+1)%3+1
+	c.crash(lost)
+	c.want()
+	c.join(lost, lead.letIn(Event{From: lost, Life: 1, Known: true, Empty: true}))
+	c.greet(lost)
+	votes := func(id uint64) bool { return slices.Contains(c.bodies[id].loop.conf.GetVoters(), lost) }
+	for n := 0; !votes(lead.id) || !votes(lost) || !votes(third); n++ {
+		if n == 200 {
+			t.Fatal("it doesn't get its vote back")
+		}
+		c.step(1)
+	}
+	for _, id := range c.ids {
+		c.crash(id)
+	}
+	c.bodies[third].fs = storage.NewMemFS()
+	c.restart(lead.id)
+	c.restart(lost)
+	c.leader()
+}
+
+// TestWhoWasAwayLearnsAddresses: a server is told of members that it doesn't know,
+// by one that it does.
+func TestWhoWasAwayLearnsAddresses(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	c.step(1)
+	one, two := c.bodies[1], c.bodies[2]
+	one.wanted, one.version = []Member{{ID: 1, Addrs: []string{"a"}}, {ID: 2, Addrs: []string{"b"}}, {ID: 5, Addrs: []string{"five:1", "five:2"}}}, 1
+	one.loop.Handle(Event{Kind: EventLevel, From: 2, Level: levelIntroduces})
+	c.step(2)
+	want := Member{ID: 5, Addrs: []string{"five:1", "five:2"}}
+	if !slices.ContainsFunc(two.peers, func(m Member) bool { return m.ID == want.ID && slices.Equal(m.Addrs, want.Addrs) }) {
+		t.Errorf("server 2 was told to connect to %+v; want %+v among them", two.peers, want)
+	}
+	if slices.ContainsFunc(two.peers, func(m Member) bool { return m.ID == 1 }) {
+		t.Error("a peer's word changes the address of a server that is known")
+	}
+	// A server of the first version would end the connection.
+	two.peers = nil
+	one.loop.levels.known[2] = levelFirst
+	one.loop.introduce(2)
+	c.step(1)
+	if two.peers != nil {
+		t.Error("a server of the first level is told of the members")
+	}
+}
+
+// TestIntroductionLimits reads what no server of this program writes.
+func TestIntroductionLimits(t *testing.T) {
+	whole := appendIntroduction(nil, []Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}, {ID: 6, Addrs: []string{"six"}}})
+	for n := range whole {
+		members, err := readIntroduction(whole[:n])
+		if first := len(appendIntroduction(nil, []Member{{ID: 5, Addrs: []string{"five:1", "five:2"}}})); err == nil && n != 0 && n != first {
+			t.Errorf("%d of %d bytes are read as %+v", n, len(whole), members)
+		}
+	}
+	many := make([]Member, introducedMax)
+	if members, err := readIntroduction(appendIntroduction(nil, many)); err != nil || len(members) != introducedMax {
+		t.Errorf("%d members are read as %d, %v", introducedMax, len(members), err)
+	}
+	for name, b := range map[string][]byte{
+		"members":   append(appendIntroduction(nil, many), make([]byte, 9)...),
+		"addresses": append(make([]byte, 8), introducedAddrs+1),
+		"length":    binary.BigEndian.AppendUint16(append(make([]byte, 8), 1), introducedAddr+1),
+	} {
+		if name == "length" {
+			b = append(b, make([]byte, introducedAddr+1)...)
+		}
+		if _, err := readIntroduction(b); err == nil {
+			t.Errorf("too many or too long %s are accepted", name)
+		}
+	}
+}
+
+// TestEmptyServerSaysItsLife asks servers at their own address whether they are empty.
+func TestEmptyServerSaysItsLife(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	empty, full := listen(), listen()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Discover(ctx, 1, 1, []Member{{ID: 1, Addrs: []string{empty.Addr().String()}}, {ID: 2}, {ID: 3}}, empty, sharing("a secret"), quiet)
+	}()
+	defer func() { cancel(); <-done }()
+	running := newTransport(3, 7, sharing("a secret"), quiet)
+	running.listen(full)
+	defer running.close()
+	leader := newTransport(2, 7, sharing("a secret"), quiet)
+	defer leader.close()
+	leader.setPeer(1, []string{empty.Addr().String()})
+	leader.setPeer(3, []string{full.Addr().String()})
+	var life uint32
+	for deadline := time.Now().Add(30 * time.Second); life == 0; time.Sleep(10 * time.Millisecond) {
+		if c, err := leader.greet(t.Context(), empty.Addr().String(), hello{connLife, 7, 2, 1}, true); err == nil {
+			var b [4]byte
+			if _, err := io.ReadFull(c, b[:]); err == nil {
+				life = binary.BigEndian.Uint32(b[:])
+			}
+			c.Close()
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("an empty server doesn't say its life")
+		}
+	}
+	if !leader.isEmpty(1, life) {
+		t.Error("an empty server in that life is not believed to be it")
+	}
+	if leader.isEmpty(1, life+2) {
+		t.Error("an empty server in another life is taken for that of the question")
+	}
+	if leader.isEmpty(3, life) {
+		t.Error("a server that runs is taken for an empty one")
+	}
+	if leader.isEmpty(4, life) {
+		t.Error("a server without a known address is taken for an empty one")
+	}
+}

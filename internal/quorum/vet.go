@@ -1,0 +1,238 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	"go.etcd.io/raft/v3/confchange"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// Raft trusts its messages: a term or an index that no honest peer sends makes it
+// panic, or follow a term that nobody can exceed. So every message of a peer is
+// vetted against this server's own state before raft sees it. What a field may be:
+//
+//	every message   From is the peer it came from, To is this server, no Responses,
+//	                no Vote; 0 < Term <= own term + termStepMax; indexes <= indexMax
+//	MsgApp          entries follow Index without a gap, their terms don't fall, and
+//	                LogTerm <= first term, last term <= Term; changes of membership decode
+//	MsgAppResp      in the own term: Index <= own last, RejectHint <= Index
+//	MsgHeartbeat    in the own term or a later one: Commit <= own last
+//	MsgVote, MsgPreVote                  LogTerm <= Term
+//	MsgSnap         only with a snapshot's file; membership is valid and has this server
+//	MsgReadIndex    Term is 0; one entry, of at most contextSizeMax bytes
+//	MsgReadIndexResp                     one entry, of at most contextSizeMax bytes
+//	MsgHeartbeatResp, MsgVoteResp, MsgPreVoteResp, MsgTimeoutNow: nothing else
+//	any other type  is refused: raft sends it within one server, or not as it is set up here
+//
+// Entries, a snapshot and a reject are refused in the messages that don't have them.
+const (
+	// termStepMax is how far ahead of this server a peer's term may be. With an
+	// election at each tick a server would have to be away for six years; and a peer
+	// that means harm needs as many messages to use the terms up.
+	termStepMax = 1 << 32
+	// indexMax leaves room for sums.
+	indexMax = 1 << 62
+	// contextSizeMax bounds the context of a read index, a heartbeat or a vote; the
+	// longest in use is raft's word for a transfer.
+	contextSizeMax = 64
+	// entriesMax bounds the entries of a message. They take memory when decoded that
+	// their bytes don't show; an honest message of messageSizeMax has fewer.
+	entriesMax = 1 << 16
+)
+
+// vetting is what a message of a peer is held against.
+type vetting struct {
+	self, from uint64
+	term, last uint64 // own term, and index of the last entry on the own disk
+	file       bool   // a snapshot's file came with it
+}
+
+// decodeMessage decodes a raft message of a peer.
+func decodeMessage(b []byte) (*pb.Message, error) {
+	if n := countEntries(b); n > entriesMax {
+		return nil, fmt.Errorf("decode it: it has more than %d entries", entriesMax)
+	}
+	m := &pb.Message{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: decodeDepthMax}).Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("decode it: %w", err)
+	}
+	return m, nil
+}
+
+// decodeDepthMax is how deep messages may nest: a message, a snapshot, its
+// metadata, a membership.
+const decodeDepthMax = 8
+
+// countEntries returns the number of entries of an encoded message. It stops where
+// the bytes are malformed, which is found when they are decoded.
+func countEntries(b []byte) (n int) {
+	const entriesField = 7
+	for len(b) > 0 {
+		field, typ, head := protowire.ConsumeTag(b)
+		if head < 0 {
+			return n
+		}
+		size := protowire.ConsumeFieldValue(field, typ, b[head:])
+		if size < 0 {
+			return n
+		}
+		if field == entriesField {
+			n++
+		}
+		b = b[head+size:]
+	}
+	return n
+}
+
+// check returns why a message can't be handed to raft, or nil.
+func (v vetting) check(m *pb.Message) error {
+	typ := m.GetType()
+	switch {
+	case m.GetFrom() != v.from:
+		return fmt.Errorf("%s in the name of server %d", typ, m.GetFrom())
+	case m.GetTo() != v.self:
+		return fmt.Errorf("%s for server %d", typ, m.GetTo())
+	case len(m.GetResponses()) > 0 || m.GetVote() != 0:
+		return fmt.Errorf("%s with fields that stay within a server", typ)
+	case len(m.GetContext()) > contextSizeMax:
+		return fmt.Errorf("%s with a context of %d bytes, at most %d", typ, len(m.GetContext()), contextSizeMax)
+	case m.GetIndex() > indexMax || m.GetCommit() > indexMax || m.GetRejectHint() > indexMax:
+		return fmt.Errorf("%s with index %d, commit index %d, hint %d: at most %d", typ, m.GetIndex(), m.GetCommit(), m.GetRejectHint(), uint64(indexMax))
+	case m.GetTerm() > v.term && m.GetTerm()-v.term > termStepMax:
+		return fmt.Errorf("%s of term %d; this server is in term %d", typ, m.GetTerm(), v.term)
+	case (m.GetTerm() == 0) != (typ == pb.MsgReadIndex):
+		return fmt.Errorf("%s of term %d", typ, m.GetTerm())
+	case typ != pb.MsgSnap && !emptySnapshot(m.GetSnapshot()) || v.file != (typ == pb.MsgSnap):
+		return fmt.Errorf("%s and a snapshot (file: %t) don't belong together", typ, v.file)
+	}
+	if err := v.checkEntries(m); err != nil {
+		return fmt.Errorf("%s: %w", typ, err)
+	}
+	if err := v.checkType(m); err != nil {
+		return fmt.Errorf("%s: %w", typ, err)
+	}
+	return nil
+}
+
+// emptySnapshot reports whether s is none. Raft may add an empty one to a message.
+func emptySnapshot(s *pb.Snapshot) bool {
+	return s.GetMetadata().GetIndex() == 0 && len(s.GetData()) == 0
+}
+
+// checkType checks what depends on the type.
+func (v vetting) checkType(m *pb.Message) error {
+	switch m.GetType() {
+	case pb.MsgAppResp:
+		if m.GetTerm() != v.term {
+			return nil // raft looks at the term alone
+		}
+		if m.GetIndex() > v.last {
+			return fmt.Errorf("it acknowledges index %d; the log ends at %d", m.GetIndex(), v.last)
+		}
+		if m.GetReject() && m.GetRejectHint() > m.GetIndex() {
+			return fmt.Errorf("it rejects index %d with the later hint %d", m.GetIndex(), m.GetRejectHint())
+		}
+	case pb.MsgHeartbeat:
+		if m.GetTerm() >= v.term && m.GetCommit() > v.last {
+			return fmt.Errorf("it commits index %d, which this server has acknowledged to nobody: its log ends at %d", m.GetCommit(), v.last)
+		}
+	case pb.MsgVote, pb.MsgPreVote:
+		if m.GetLogTerm() > m.GetTerm() {
+			return fmt.Errorf("its log is of term %d, later than its own %d", m.GetLogTerm(), m.GetTerm())
+		}
+	case pb.MsgSnap:
+		return v.checkSnapshot(m)
+	case pb.MsgApp, pb.MsgHeartbeatResp, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow, pb.MsgReadIndex, pb.MsgReadIndexResp:
+	default:
+		return errors.New("no server sends it to another")
+	}
+	return nil
+}
+
+// checkEntries checks the entries of a message.
+func (v vetting) checkEntries(m *pb.Message) error {
+	entries := m.GetEntries()
+	switch m.GetType() {
+	case pb.MsgApp:
+	case pb.MsgReadIndex, pb.MsgReadIndexResp:
+		if len(entries) != 1 || len(entries[0].GetData()) > contextSizeMax {
+			return fmt.Errorf("it has %d entries, and not one of at most %d bytes", len(entries), contextSizeMax)
+		}
+		return nil
+	default:
+		if len(entries) > 0 {
+			return fmt.Errorf("it has %d entries", len(entries))
+		}
+		return nil
+	}
+	index, term := m.GetIndex(), m.GetLogTerm()
+	for _, e := range entries {
+		if e.GetIndex() != index+1 || e.GetTerm() < term || e.GetTerm() == 0 {
+			return fmt.Errorf("entry %d of term %d follows entry %d of term %d", e.GetIndex(), e.GetTerm(), index, term)
+		}
+		index, term = e.GetIndex(), e.GetTerm()
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+	}
+	if term > m.GetTerm() {
+		return fmt.Errorf("an entry is of term %d, later than the message's %d", term, m.GetTerm())
+	}
+	return nil
+}
+
+// checkEntry checks the type of an entry, and that a change of membership decodes.
+func checkEntry(e *pb.Entry) (err error) {
+	var changes []*pb.ConfChangeSingle
+	switch e.GetType() {
+	case pb.EntryNormal:
+		return nil
+	case pb.EntryConfChange:
+		cc := &pb.ConfChange{}
+		err = proto.Unmarshal(e.GetData(), cc)
+		changes = []*pb.ConfChangeSingle{{Type: cc.Type, NodeId: cc.NodeId}}
+	case pb.EntryConfChangeV2:
+		cc := &pb.ConfChangeV2{}
+		err = proto.Unmarshal(e.GetData(), cc)
+		changes = cc.GetChanges()
+	default:
+		return fmt.Errorf("entry %d is of the unknown type %d", e.GetIndex(), e.GetType())
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d is a change of membership that can't be decoded: %w", e.GetIndex(), err)
+	}
+	for _, c := range changes {
+		if _, known := pb.ConfChangeType_name[int32(c.GetType())]; !known || c.GetNodeId() == 0 {
+			return fmt.Errorf("entry %d changes the membership of server %d in an unknown way (%d)", e.GetIndex(), c.GetNodeId(), c.GetType())
+		}
+	}
+	return nil
+}
+
+// checkSnapshot checks a snapshot's metadata.
+func (v vetting) checkSnapshot(m *pb.Message) error {
+	meta := m.GetSnapshot().GetMetadata()
+	conf := meta.GetConfState()
+	switch {
+	case meta.GetIndex() == 0 || meta.GetIndex() > indexMax || meta.GetTerm() == 0 || meta.GetTerm() > m.GetTerm():
+		return fmt.Errorf("it is of index %d of term %d, in a message of term %d", meta.GetIndex(), meta.GetTerm(), m.GetTerm())
+	case len(m.GetSnapshot().GetData()) > 0:
+		return fmt.Errorf("it has %d bytes beside its file", len(m.GetSnapshot().GetData()))
+	case len(conf.GetVoters()) == 0 || !contains(conf, v.self):
+		return fmt.Errorf("its membership has no voters, or not this server: %v", conf)
+	}
+	t := tracker.MakeProgressTracker(1, 0)
+	changer := confchange.Changer{Tracker: t, LastIndex: meta.GetIndex()}
+	var err error
+	if t.Config, t.Progress, err = confchange.Restore(changer, conf); err == nil {
+		err = conf.Equivalent(t.ConfState())
+	}
+	if err != nil {
+		return fmt.Errorf("its membership %v is none: %w", conf, err)
+	}
+	return nil
+}

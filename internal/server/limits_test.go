@@ -1,0 +1,212 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// ended says whether the server closes a connection that says nothing.
+func ended(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	_, err := c.Read(make([]byte, 1))
+	return err == io.EOF || err != nil && strings.Contains(err.Error(), "reset")
+}
+
+// TestConnectionsAreLimited opens one connection more than an address, and than
+// all addresses together, may have. When one is closed there is room again.
+func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]Options{
+		"maxClientCnxns": {MaxClientConnections: 3},
+		"maxCnxns":       {MaxConnections: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := open(t, opt).Addrs()[0].String()
+			var held []*rawClient
+			for range 3 {
+				held = append(held, connect(t, addr, 0, nil))
+			}
+			extra, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer extra.Close()
+			if !ended(t, extra) {
+				t.Error("one connection too many goes on")
+			}
+			if h, _ := held[0].call(jute.OpPing, nil); h.Err != jute.OK {
+				t.Errorf("a connection within the limit got %v", h.Err)
+			}
+			held[2].conn.Close()
+			connect(t, addr, 0, nil) // tries until there is room
+		})
+	}
+}
+
+// TestFullQueuesStopReading fills each queue of a connection to its limit: it may
+// take no further request until there is room.
+func TestFullQueuesStopReading(t *testing.T) {
+	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
+	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30}, &unanswered{countMax: -1, bytesMax: 1 << 30}
+	for name, q := range map[string]struct {
+		fill, drain func(*client)
+		all         *unanswered
+	}{
+		"requests": {
+			func(c *client) {
+				for range unansweredMax {
+					c.unanswered.push(write(1))
+				}
+			}, func(c *client) { c.unanswered.pop() }, never,
+		},
+		"bytes of requests": {
+			func(c *client) { c.unanswered.push(write(unansweredBytesMax)) }, func(c *client) { c.unanswered.pop() }, never,
+		},
+		"output": {
+			func(c *client) { c.out = make([]byte, outputPauseBytes) }, func(c *client) { c.out = c.out[1:] }, never,
+		},
+		"the server's requests": { // with none of its own a connection still gets its turn
+			func(c *client) { c.unanswered.push(write(1)) }, func(c *client) { c.unanswered.pop() }, always,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(1, "test", jute.ID{}, func() {})
+			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
+				t.Fatal("the connection is closed")
+			}
+			c.mu.Lock()
+			q.fill(c)
+			c.mu.Unlock()
+			blocked, done := make(chan struct{}, 1), make(chan bool)
+			go func() { done <- c.reserve(q.all, 1, func() { blocked <- struct{}{} }) }()
+			select {
+			case <-blocked:
+			case <-done:
+				t.Fatal("a full queue takes another request")
+			}
+			c.mu.Lock()
+			q.drain(c)
+			c.room.Broadcast()
+			c.mu.Unlock()
+			if !<-done {
+				t.Error("the connection was closed when there was room again")
+			}
+		})
+	}
+}
+
+// TestUnreadOutputEndsTheConnection: notifications can't be held back, so what
+// exceeds outputMaxBytes ends the connection.
+func TestUnreadOutputEndsTheConnection(t *testing.T) {
+	c := newClient(1, "test", jute.ID{}, func() {})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = make([]byte, outputMaxBytes)
+	c.queued()
+	if c.closing {
+		t.Fatal("closed at the limit")
+	}
+	c.out = append(c.out, 0)
+	if c.queued(); !c.closing || c.out != nil {
+		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
+	}
+}
+
+// TestLargeRepliesOfOneTurn pipelines reads whose replies exceed outputPauseBytes
+// within one batch of input, and reads all of them.
+func TestLargeRepliesOfOneTurn(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	c.call(jute.OpCreate, creating("/large", make([]byte, 1<<19), 0))
+	const n = 40 * outputPauseBytes >> 19
+	var in []byte
+	for range n {
+		in = c.request(in, jute.OpGetData, reading("/large", false))
+	}
+	if _, err := c.conn.Write(in); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if h, body := c.reply(); h.Err != jute.OK || len(body) < 1<<19 {
+			t.Fatalf("reply %d of %d: %v, %d bytes", i+1, n, h.Err, len(body))
+		}
+	}
+}
+
+// TestWatchesOfAClientThatLeft: all of them go, which takes several turns.
+func TestWatchesOfAClientThatLeft(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	const n = 5*watchesForgotten + 1
+	var in []byte
+	for i := range n {
+		in = c.request(in, jute.OpExists, reading(fmt.Sprint("/watched", i), true))
+	}
+	if _, err := c.conn.Write(in); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		c.reply()
+	}
+	if size := s.watchCount(); size != n {
+		t.Fatalf("%d watches, want %d", size, n)
+	}
+	c.conn.Close()
+	for deadline := time.Now().Add(30 * time.Second); s.watchCount() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d watches are left", s.watchCount())
+		}
+	}
+}
+
+// TestWriteTimeout: a client that takes nothing of its output loses its
+// connection.
+func TestWriteTimeout(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{WriteTimeout: 300 * time.Millisecond})
+	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	c.call(jute.OpCreate, creating("/large", make([]byte, 1<<19), 0))
+	var in []byte
+	for range 800 { // more than the buffers of both ends hold
+		in = c.request(in, jute.OpGetData, reading("/large", false))
+	}
+	if _, err := c.conn.Write(in); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(s.clients()) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the connection is still there")
+		}
+	}
+}
+
+// TestLeftoverOfAWord sends much more behind a four-letter word than is read.
+func TestLeftoverOfAWord(t *testing.T) {
+	t.Parallel()
+	c, err := net.Dial("tcp", open(t, Options{FourLetterWords: []string{"*"}}).Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	answer := make([]byte, 4)
+	c.Write([]byte("ruok"))
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "imok" {
+		t.Fatalf("ruok is answered with %q, %v", answer, err)
+	}
+	for err == nil { // until the server has closed it
+		_, err = c.Write(make([]byte, wordLeftoverMax))
+	}
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Error("the connection goes on")
+	}
+}

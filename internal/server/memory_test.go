@@ -1,0 +1,284 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// memoryStage is a server with a low ceiling and a client that was there before memory got short.
+type memoryStage struct {
+	t    *testing.T
+	s    *Server
+	addr string
+	old  *rawClient
+}
+
+func newMemoryStage(t *testing.T, limit int64) *memoryStage {
+	t.Helper()
+	const patience = 10 * time.Minute // of clients that say nothing, or don't read
+	s := open(t, Options{
+		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, SessionTimeoutMin: patience, SessionTimeoutMax: patience,
+	})
+	m := &memoryStage{t: t, s: s, addr: s.Addrs()[0].String()}
+	m.old = m.connect()
+	for _, path := range []string{"/there", "/there/victim"} {
+		if h, _ := m.old.call(jute.OpCreate, creating(path, []byte("some data"), 0)); h.Err != jute.OK {
+			t.Fatal(h.Err)
+		}
+	}
+	return m
+}
+
+func (m *memoryStage) connect() *rawClient {
+	c := connect(m.t, m.addr, 0, nil)
+	c.conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	return c
+}
+
+// refuses waits until what would grow is refused, and sees what is there go on.
+func (m *memoryStage) refuses(owner string) {
+	m.t.Helper()
+	m.until(jute.ErrThrottledOp)
+	for name, ask := range map[string]func() (jute.ReplyHeader, []byte){
+		"a read": func() (jute.ReplyHeader, []byte) { return m.old.call(jute.OpGetData, reading("/there", false)) },
+		"a smaller set": func() (jute.ReplyHeader, []byte) {
+			return m.old.call(jute.OpSetData, setting("/there", []byte("less")))
+		},
+		"a heartbeat": func() (jute.ReplyHeader, []byte) { return m.old.call(jute.OpPing, nil) },
+		"a sync": func() (jute.ReplyHeader, []byte) {
+			return m.old.call(jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
+		},
+		"a read of names": func() (jute.ReplyHeader, []byte) { return m.old.call(jute.OpGetChildren, reading("/there", false)) },
+	} {
+		if h, _ := ask(); h.Err != jute.OK {
+			m.t.Errorf("%s while memory is short for %s: %v", name, owner, h.Err)
+		}
+	}
+	for name, ask := range map[string]func() (jute.ReplyHeader, []byte){
+		"a larger set": func() (jute.ReplyHeader, []byte) {
+			return m.old.call(jute.OpSetData, setting("/there", make([]byte, 100)))
+		},
+		"a multi that creates": func() (jute.ReplyHeader, []byte) {
+			return m.old.call(jute.OpMulti, func(b []byte) []byte {
+				return jute.AppendMulti(b, []jute.MultiOp{{Op: jute.OpCreate, Path: "/multi", ACL: jute.WorldACL(jute.PermAll)}})
+			})
+		},
+		"a watch": func() (jute.ReplyHeader, []byte) { return m.old.call(jute.OpExists, reading("/there", true)) },
+	} {
+		if h, _ := ask(); h.Err != jute.ErrThrottledOp {
+			m.t.Errorf("%s while memory is short for %s: %v", name, owner, h.Err)
+		}
+	}
+	if m.s.replica.memory.refused.Load() == 0 {
+		m.t.Error("nothing is counted as refused")
+	}
+	resumed := connect(m.t, m.addr, m.old.session, m.old.passwd) // what is there goes on, also by a new connection
+	resumed.conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	m.old.conn.Close()
+	m.old = resumed
+	if h, _ := m.old.call(jute.OpDelete, deleting("/there/victim")); h.Err != jute.OK {
+		m.t.Errorf("a delete while memory is short for %s: %v", owner, h.Err)
+	}
+}
+
+// resumes waits until service is as ever.
+func (m *memoryStage) resumes() {
+	m.t.Helper()
+	m.until(jute.OK)
+	if h, _ := m.old.call(jute.OpExists, reading("/there", true)); h.Err != jute.OK {
+		m.t.Errorf("a watch when there is memory again: %v", h.Err)
+	}
+	m.connect().conn.Close()
+}
+
+// until creates znodes until the code is want.
+func (m *memoryStage) until(want jute.Code) {
+	m.t.Helper()
+	var h jute.ReplyHeader
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if h, _ = m.old.call(jute.OpCreate, creating(fmt.Sprintf("/try%d", time.Now().UnixNano()), nil, 0)); h.Err == want {
+			return
+		}
+	}
+	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, *m.s.replica.memory.use.Load())
+}
+
+func deleting(path string) func([]byte) []byte {
+	return func(b []byte) []byte { return (&jute.PathVersionRequest{Path: path, Version: -1}).Append(b) }
+}
+
+// TestMemoryLimit fills each owner of memory until the server refuses what would grow, sees what is there go on, and empties it:
+// service resumes.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	t.Run("tree", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 8<<20)
+		var paths []string
+		for i := 0; ; i++ {
+			path := fmt.Sprintf("/large%04d", i)
+			if h, _ := m.old.call(jute.OpCreate, creating(path, make([]byte, 20_000), 0)); h.Err != jute.OK {
+				break
+			}
+			if paths = append(paths, path); len(paths) > 20_000 { // the account is added up once a second
+				t.Fatal("400 MB are in the tree of a server that may use 8 MiB")
+			}
+		}
+		m.refuses("the tree")
+		for _, path := range paths {
+			if h, _ := m.old.call(jute.OpDelete, deleting(path)); h.Err != jute.OK {
+				t.Fatal(h.Err)
+			}
+		}
+		m.resumes()
+	})
+	t.Run("watches", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 8<<20)
+		watcher := m.connect()
+		for i, long := 0, strings.Repeat("x", 2000); ; i++ {
+			if h, _ := watcher.call(jute.OpExists, reading(fmt.Sprintf("/%s%d", long, i), true)); h.Err == jute.ErrThrottledOp {
+				break
+			}
+			if i > 200_000 {
+				t.Fatal("watches of 400 MB are left on a server that may use 8 MiB")
+			}
+		}
+		m.refuses("watches")
+		watcher.conn.Close()
+		m.resumes()
+	})
+	t.Run("input", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 8<<20)
+		var halves []*rawClient
+		for range 9 { // half frames: their buffers grow to a power of two
+			c := m.connect()
+			frame := c.request(nil, jute.OpSetData, setting("/there", make([]byte, 1_000_000)))
+			if _, err := c.conn.Write(frame[:700_000]); err != nil {
+				t.Fatal(err)
+			}
+			halves = append(halves, c)
+		}
+		m.refuses("input")
+		for _, c := range halves {
+			c.conn.Close()
+		}
+		m.resumes()
+	})
+	t.Run("output", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 8<<20)
+		if h, _ := m.old.call(jute.OpCreate, creating("/big", make([]byte, 900_000), 0)); h.Err != jute.OK {
+			t.Fatal(h.Err)
+		}
+		var deaf []*rawClient
+		for range 4 { // they don't read
+			c := m.connect()
+			var stream []byte
+			for range 60 {
+				stream = c.request(stream, jute.OpGetData, reading("/big", false))
+			}
+			if _, err := c.conn.Write(stream); err != nil {
+				t.Fatal(err)
+			}
+			deaf = append(deaf, c)
+		}
+		m.refuses("output")
+		for _, c := range deaf {
+			c.conn.Close()
+		}
+		m.resumes()
+	})
+	t.Run("sessions", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 4<<20)
+		var clients []*rawClient
+		for { // up to the step that refuses those of the costliest address
+			conn, err := net.Dial("tcp", m.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := handshake(t, conn, 0, nil)
+			if c == nil {
+				conn.Close()
+				break
+			}
+			if clients = append(clients, c); len(clients) > 10_000 {
+				t.Fatal("10,000 connections on a server that may use 4 MiB")
+			}
+		}
+		if h, _ := m.old.call(jute.OpExists, reading("/there", false)); h.Err != jute.OK {
+			t.Errorf("a read while sessions are refused: %v", h.Err)
+		}
+		for _, c := range clients {
+			c.conn.Close()
+		}
+		m.resumes()
+	})
+	t.Run("unanswered", func(t *testing.T) {
+		t.Parallel()
+		m := newMemoryStage(t, 8<<20)
+		idle := m.connect()
+		m.s.replica.mu.RLock()
+		c := m.s.replica.sessions[idle.session]
+		m.s.replica.mu.RUnlock()
+		before := m.s.lookAtMemory().Unanswered
+		c.mu.Lock()
+		c.unanswered.bytes += 8 << 20 // as if a quorum were missing
+		c.mu.Unlock()
+		if n := m.s.lookAtMemory().Unanswered - before; n < 8<<20 {
+			t.Errorf("8 MiB of unanswered requests are %d in the account", n)
+		}
+		if h, _ := m.old.call(jute.OpCreate, creating("/no", nil, 0)); h.Err != jute.ErrThrottledOp {
+			t.Errorf("a create while requests wait: %v", h.Err)
+		}
+		c.mu.Lock()
+		c.unanswered.bytes -= 8 << 20
+		c.mu.Unlock()
+		m.resumes()
+	})
+}
+
+// TestCostliestAddress: as memory gets short, new sessions of the address that takes most are refused, others are not, and its known
+// sessions are resumed.
+func TestCostliestAddress(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	id := s.begin()
+	cheap, dear := "127.0.0.1", "127.0.0.2"
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, func() {})
+	c.input.Store(1 << 20)
+	s.r.mu.Lock()
+	s.r.clients[c.id] = c
+	s.r.mu.Unlock()
+	u := s.r.memoryUse()
+	if u.Costliest != dear || u.Input < 1<<20 {
+		t.Fatalf("the account: %+v", u)
+	}
+	s.r.memory.costliest.Store(&u.Costliest)
+	try := func(address string, session int64) error {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
+	}
+	for _, c := range []struct {
+		step    memory.Step
+		address string
+		session int64
+		refused bool
+	}{
+		{memory.RefuseNone, dear, 0, false}, {memory.RefuseCostliest, dear, 0, true}, {memory.RefuseCostliest, cheap, 0, false}, {memory.RefuseCostliest, dear, id, false},
+		{memory.RefuseSessions, cheap, 0, true}, {memory.RefuseSessions, dear, id, false},
+	} {
+		s.r.memory.tight.Store(int32(c.step))
+		if err := try(c.address, c.session); (err != nil) != c.refused {
+			t.Errorf("step %d, address %s, session %#x: %v", c.step, c.address, c.session, err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// A client that pipelines writes means them in that order (X6). When one was refused
+// for lack of room, the next is taken only once that refusal has reached the client:
+// else it might be there while neither is the one before nor the word that it isn't.
+
+// ErrUntold says that the next request on a connection is a write, and that the client
+// has yet to be told that an earlier one was refused. It is to be brought again.
+var ErrUntold = errors.New("the client has yet to be told that a write was refused")
+
+const untoldPause = 2 * time.Millisecond // between two looks at whether the client was told
+
+// told reports whether all answers to what the client sent so far have reached it.
+func (c *client) told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unanswered.len() == 0 && len(c.out) == 0 && !c.flushing && (c.acked == nil || c.acked())
+}
+
+// mayWrite returns op, or its refusal for lack of room.
+func (t *turn) mayWrite(write *op) (*op, error) {
+	if t.r.noRoom.Load() {
+		t.c.refused = true
+		return &opNoRoom, nil
+	}
+	if t.c.refused {
+		if t.release(); !t.c.told() {
+			return nil, ErrUntold
+		}
+		t.c.refused = false
+	}
+	return write, nil
+}
+
+// receiveAll brings the replica what arrived on a connection.
+func (s *Server) receiveAll(nc net.Conn, c *client, in []byte) (used int, err error) {
+	for now := s.now(); ; time.Sleep(untoldPause) {
+		n, err := s.replica.receive(c, in[used:], now)
+		if used += n; err != ErrUntold {
+			return used, err
+		}
+		if s.flushOwn(nc, c) {
+			return used, errClosing
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestWriteBehindARefusal refuses a write for lack of room. When there is room again,
+// the next write of that connection is taken only once the refusal has arrived.
+func TestWriteBehindARefusal(t *testing.T) {
+	t.Parallel()
+	fs := storage.NewMemFS()
+	fs.Budget = 64 << 20
+	s := openOnDisk(t, fs, 1<<20, 3)
+	cl, encoder := s.client(), &rawClient{t: t}
+	arrived := false
+	cl.Acked(func() bool { return arrived })
+	s.call(cl, encoder, jute.OpCreate, creating("/n", nil, 0))
+	s.rep.noRoom.Store(true)
+	if code := s.call(cl, encoder, jute.OpSetData, setting("/n", []byte("a")))[0]; code != jute.ErrThrottledOp {
+		t.Fatalf("set without room: %v", code)
+	}
+	s.rep.noRoom.Store(false)
+	in := encoder.request(nil, jute.OpGetData, reading("/n", false))
+	read := len(in)
+	in = encoder.request(in, jute.OpCreate, creating("/ready", nil, 0))
+	used, err := s.rep.Receive(cl, in)
+	if err != ErrUntold || used != read {
+		t.Fatalf("a write behind a refusal that has not arrived: %d of %d bytes taken, %v; want the %d of a read, and that the client was not told", used, len(in), err, read)
+	}
+	arrived = true
+	if _, err := s.rep.Receive(cl, in[used:]); err != ErrUntold {
+		t.Fatalf("a write while the answer before it is not written: %v", err)
+	}
+	for out, _ := cl.TakeOutput(); out != nil; out, _ = cl.TakeOutput() {
+	}
+	if more, err := s.rep.Receive(cl, in[used:]); err != nil || used+more != len(in) {
+		t.Fatalf("a write behind a refusal that has arrived: %d bytes taken, %v", more, err)
+	}
+	arrived = false
+	if more, err := s.rep.Receive(cl, encoder.request(nil, jute.OpSetData, setting("/n", nil))); err != nil || more == 0 {
+		t.Errorf("a write after that: %d bytes taken, %v", more, err)
+	}
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The rules of membership, checked after each event (docs/decisions/006-membership.md).
+//
+//	M1  Everything applied anywhere is on the disks of a majority of the voters that
+//	    /zookeeper/config names.
+//	M2  When a change is answered, raft counts the votes of those that it asked for and of
+//	    nobody else, and a majority of them has that on disk. Who was removed is stopped
+//	    for good as the operator reads the answer, and the others go on.
+//
+// Both hold for what was decided at feature level 2 or above. A server that lost its
+// disk and was taken out of raft's membership until it has joined anew is left out
+// of the count.
+
+// noted takes note of what an evaluated request means for the membership, when it is
+// evaluated first.
+func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
+	switch {
+	case res.Outcome == tree.Staged:
+		w.stats.Staged++
+		w.asked = w.parsed(res.Data)
+		w.elects(w.asked)
+		w.dismiss(w.asked)
+	case q.Op == tree.OpChange && res.Op == tree.OpChange: // it is named
+		w.asked, w.changing, w.strict = nil, true, true
+		w.decided(string(res.Data))
+	case q.Op == tree.OpChange:
+		if w.asked = nil; res.Err != jute.OK {
+			w.stats.Dropped++
+			return
+		}
+		w.changing = false
+		w.settled(by)
+	case q.Op == tree.OpMembers || q.Op == jute.OpReconfig && res.Err == jute.OK:
+		w.strict = q.Op == tree.OpMembers && q.Seq == tree.MembersInForce
+		w.decided(string(res.Data))
+	}
+}
+
+func (w *World) parsed(text []byte) []quorum.Member {
+	members, err := parseMembers(string(text))
+	if err != nil {
+		w.fail("a change of membership asks for %q: %v", text, err)
+	}
+	return members
+}
+
+// settled checks M2: a server is about to answer the change that made w.wanted.
+func (w *World) settled(by *life) {
+	w.stats.Changes++
+	now, before := by.loop.Voters()
+	if len(before) > 0 {
+		w.fail("M2: a change of membership is answered while the votes of %v still count", before)
+	}
+	for _, id := range now {
+		if m, in := find(w.wanted, id); !in || m.Observer {
+			w.fail("M2: a change of membership is answered while the vote of server %d counts, which is to have none", id)
+		}
+	}
+	for _, m := range w.wanted {
+		if !m.Observer && !slices.Contains(now, m.ID) && !w.servers[m.ID-1].replaced {
+			w.fail("M2: a change of membership is answered while the vote of server %d doesn't count, which is to have one", m.ID)
+		}
+	}
+}
+
+// behindMax is how far behind a server may be whose vote begins to count: a leader
+// allows 64 entries, and more are on the way.
+const behindMax = 160
+
+// prepared checks that a majority of the servers whose votes begin to count by the entry
+// at index can do their part: else nobody's writes go on until they have caught up.
+func (w *World) prepared(voters []uint64, index uint64) {
+	if index <= behindMax {
+		return
+	}
+	ready := 0
+	for _, id := range voters {
+		if s := w.servers[id-1]; s.holds(index-behindMax, w.ledger.entries[index-behindMax-1].term) {
+			ready++
+		}
+	}
+	if ready <= len(voters)/2 {
+		w.fail("M1: the votes of %v begin to count at entry %d, and %d of them have caught up", voters, index, ready)
+	}
+}
+
+// countAgain notes which servers that had lost their disks vote again. They count from
+// the first entry on that nobody had yet: what is older may have been committed
+// without them. Until a change is named, those count that voted before it.
+func (w *World) countAgain() {
+	voters := w.voters
+	if len(w.leaving) > 0 && w.asked != nil {
+		voters = w.leaving
+	}
+	for _, s := range w.servers {
+		switch votes := slices.Contains(voters, s.id) && !s.wiped; {
+		case !s.replaced:
+		case !votes:
+			s.countsFrom = 0
+		case s.countsFrom == 0:
+			for _, other := range w.servers {
+				if other.log == nil {
+					continue
+				}
+				if last, err := other.log.LastIndex(); err == nil {
+					s.countsFrom = max(s.countsFrom, last)
+				}
+			}
+		}
+	}
+}
+
+// majority checks M1 if something has changed that it depends on.
+func (w *World) majority() {
+	if !w.strict || w.ended || len(w.ledger.entries) == w.majorityAt && !w.unsettled {
+		return
+	}
+	w.majorityAt, w.unsettled = len(w.ledger.entries), false
+	if w.majorityAt <= w.lostAt {
+		return // a majority had it, and one of its disks is lost; another may be down without it
+	}
+	last := uint64(len(w.ledger.entries))
+	voters, holders := 0, 0
+	for _, m := range w.wanted {
+		s := w.servers[m.ID-1]
+		if s.replaced && s.countsFrom > 0 && last > s.countsFrom {
+			s.replaced = false
+		}
+		holds := s.holds(last, w.ledger.entries[last-1].term)
+		if m.Observer || (s.replaced || !s.begun) && !holds {
+			continue
+		}
+		voters++
+		if holds {
+			holders++
+		}
+	}
+	w.stats.Majorities++
+	if voters > 0 && holders <= voters/2 {
+		w.fail("M1: entry %d is applied and on the disks of %d of the %d voters that /zookeeper/config names", last, holders, voters)
+	}
+}
+
+// outlives reports whether a majority of each membership that counts, or is about to,
+// is left when a server loses its disk.
+func (w *World) outlives(s *host) bool {
+	sets := [][]uint64{w.voters, w.leaving, votersOf(w.wanted), votersOf(w.asked)}
+	for _, voters := range sets {
+		fit := 0
+		for _, id := range voters {
+			if other := w.servers[id-1]; other != s && !other.unfit() {
+				fit++
+			}
+		}
+		if fit <= len(voters)/2 && slices.Contains(voters, s.id) {
+			return false
+		}
+	}
+	return true
+}
+
+func votersOf(members []quorum.Member) (ids []uint64) {
+	for _, m := range members {
+		if !m.Observer {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Servers of two versions in one ensemble: the older one knows no feature level but
+// the first, and says nothing of levels. Operators upgrade them one by one, each by
+// a restart, among the other faults; at the end all are upgraded, and the highest
+// level must be in force everywhere.
+
+// levelFirst is what the older version knows.
+const levelFirst = 1
+
+// drawVersions makes some of the servers of a plan older ones and adds their
+// upgrades to its faults.
+func (p *Plan) drawVersions(r *rand.Rand) {
+	if !chance(r, 40) {
+		return
+	}
+	for id := 1; id <= p.Servers+p.Spare; id++ {
+		if chance(r, 25) {
+			continue
+		}
+		p.Old = append(p.Old, id)
+		if chance(r, 80) {
+			p.Faults = append(p.Faults, Fault{At: between(r, 2*second, p.End), Kind: Upgrade, Server: id, Other: id, Arg: int64(r.IntN(2))})
+		}
+	}
+	p.sortFaults()
+}
+
+func (p *Plan) sortFaults() {
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+}
+
+// upgrade is what an operator does: the server is stopped, in good order or not, and
+// started with the newer version.
+func (s *host) upgrade(orderly bool) {
+	s.level = tree.FeatureLevelMax
+	if orderly {
+		s.restart()
+	} else {
+		s.kill(restartPause)
+	}
+}
+
+// upgradeAll upgrades the servers that are older ones still.
+func (w *World) upgradeAll() {
+	for _, s := range w.servers {
+		if s.level < tree.FeatureLevelMax || s.life != nil && s.life.level < tree.FeatureLevelMax {
+			s.level = tree.FeatureLevelMax
+			s.end(false)
+			s.disk.reboot()
+		}
+	}
+}
+
+// levelsBehind names a member at which the highest level isn't in force, or returns 0.
+func (w *World) levelsBehind() uint64 {
+	for _, s := range w.members() {
+		if inForce, _ := s.life.rep.Levels(); inForce != tree.FeatureLevelMax {
+			return s.id
+		}
+	}
+	return 0
+}

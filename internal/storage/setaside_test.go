@@ -1,0 +1,78 @@
+package storage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestSetAside moves a directory's data aside, also in two goes as after a crash, and
+// leaves what isn't its own.
+func TestSetAside(t *testing.T) {
+	for _, two := range []bool{false, true} {
+		data := t.TempDir()
+		log := data
+		if two {
+			log = t.TempDir()
+		}
+		d, err := Open(Options{Dir: data, LogDir: log, ClusterID: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(data, "myid"), []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadIdentity(OS{}, data, log); err != nil {
+			t.Fatal(err)
+		}
+		// A crash after the first file.
+		to := filepath.Join(log, asidePrefix+"x")
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, asideMark), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if two {
+			to := filepath.Join(data, asidePrefix+"x")
+			if err := errors.Join(os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, asideMark), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		segments, _ := filepath.Glob(filepath.Join(log, "*"+segmentSuffix))
+		if len(segments) == 0 {
+			t.Fatal("no segment")
+		}
+		if err := os.Rename(segments[0], filepath.Join(to, filepath.Base(segments[0]))); err != nil {
+			t.Fatal(err)
+		}
+		if err := FinishSetAside(data, log); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadIdentity(OS{}, data, log); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the directory isn't new: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(data, "myid")); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{identityName, filepath.Base(segments[0])} {
+			if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(to, asideMark)); err == nil {
+			t.Error("the mark is still there")
+		}
+		if err := SetAside(data, log, "y"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := Asides(data); err != nil || n != 2 {
+			t.Errorf("%d folders, %v", n, err)
+		}
+	}
+}

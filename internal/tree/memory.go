@@ -1,0 +1,36 @@
+package tree
+
+import "unsafe"
+
+// Memory is about how many bytes the parts of a tree take. What was freed and can be used again doesn't count.
+type Memory struct {
+	Nodes      int64 // znodes, their names and data, the table that finds them, and cached lists of children
+	Sessions   int64
+	Identities int64 // ACLs, and what is cached of clients' identities and ACLs
+	Full       bool  // the tree has few addresses left: it must not grow
+}
+
+const (
+	// tableBytesPerNode is what the table takes for a znode, three quarters full.
+	tableBytesPerNode = 16
+	// sessionIndexBytes is what Go's map takes for a session, and aclBytes what an ACL takes beside its encoding.
+	sessionIndexBytes = 40
+	aclBytes          = 256
+)
+
+// Memory returns it, in a few steps however large the tree is.
+func (t *Tree) Memory() Memory {
+	t.lists.mu.Lock()
+	lists := t.lists.size
+	t.lists.mu.Unlock()
+	return Memory{
+		Full: len(t.payloads.chunks) >= arenaChunksFull && len(t.payloads.pool) < arenaChunksMax,
+		Nodes: int64(t.nodes.live)*int64(unsafe.Sizeof(node{})+tableBytesPerNode) + int64(t.kins.live)*int64(unsafe.Sizeof(kin{})) +
+			t.payloads.size() + int64(lists),
+		Sessions:   int64(t.sessions.slots.live) * int64(unsafe.Sizeof(session{})+sessionIndexBytes),
+		Identities: int64(2*t.identities.bytes) + int64(2*t.acls.kept) + int64(len(t.acls.entries)-len(t.acls.free))*aclBytes,
+	}
+}
+
+// size is what pages with live blocks and large blocks take.
+func (a *arena) size() int64 { return int64(len(a.pages)-len(a.pool))*arenaPage + int64(a.largeBytes) }

@@ -1,0 +1,179 @@
+package tree
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Limits of reads.
+const (
+	// ReplyBytesMax bounds the body of one reply: the names of more than a million
+	// children. Java's clients give up at 1 MiB unless told otherwise.
+	ReplyBytesMax = 64 << 20
+	// scanStep is how many znodes a Scan visits at a time, and the longest list
+	// that is read at once.
+	scanStep = 4096
+	// scanRestartsMax is how often a Scan begins anew because its list has changed;
+	// after that it goes on to the end.
+	scanRestartsMax = 8
+)
+
+// LongRead is the code of a read that must be done by a Scan. Clients never get it.
+const LongRead jute.Code = 1
+
+// A Scan is a read of a list that is too long to be read in one go: each Step goes
+// on from where the one before it stopped, and the tree may change in between. What
+// it gathers is nevertheless the list as it is at the last step: if the list has
+// changed since the first, the scan begins anew.
+type Scan struct {
+	// What to read, set by the caller.
+	Op      jute.Op   // getChildren, getChildren2 or getEphemerals
+	Path    string    // of getEphemerals the prefix
+	IDs     []jute.ID // who reads
+	Session int64     // of getEphemerals
+
+	// Body is the body of the reply, behind what was there at first.
+	Body []byte
+
+	begun    bool
+	base     int    // where the body begins
+	next     uint32 // the znode to go on with
+	count    int32  // ephemerals that are in the body
+	restarts int
+	list     scanned
+}
+
+// scanned tells a list apart from all others, and from itself before it changed.
+type scanned struct {
+	slot    uint32
+	id      int64 // czxid or session id
+	changes int64 // grows with each change of the list
+}
+
+// Step goes on with a scan. It reports whether the scan is over; if the code is OK
+// then, Body is whole.
+func (t *Tree) Step(s *Scan) (done bool, code jute.Code) {
+	if !s.begun {
+		s.base = len(s.Body)
+	}
+	if s.Op == jute.OpGetEphemerals {
+		return t.stepEphemerals(s)
+	}
+	return t.stepChildren(s)
+}
+
+// resume reports whether the scan goes on with the list; otherwise it begins anew.
+func (s *Scan) resume(list scanned) bool {
+	if s.begun && s.list == list {
+		return true
+	}
+	if s.begun {
+		s.restarts++
+	}
+	s.begun, s.list, s.count, s.Body = true, list, 0, s.Body[:s.base]
+	return false
+}
+
+// over reports whether a step that has visited that many znodes ends.
+func (s *Scan) over(visited int) bool { return visited >= scanStep && s.restarts < scanRestartsMax }
+
+func (s *Scan) tooLong() bool { return len(s.Body)-s.base > ReplyBytesMax }
+
+func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
+	slot, code := t.readable(s.Path, jute.PermRead, s.IDs)
+	if code != jute.OK {
+		return true, code
+	}
+	n := t.at(slot)
+	k := t.kinOf(n)
+	if !s.resume(scanned{slot, n.czxid, k.pzxid}) {
+		s.Body = jute.AppendInt(s.Body, int32(k.children))
+		if s.next = k.first; k.children == 0 {
+			s.next = 0 // an ephemeral uses the links for other ends
+		}
+	}
+	for visited := 0; s.next != 0; visited++ {
+		if s.over(visited) {
+			return false, jute.OK
+		}
+		child := t.at(s.next)
+		s.Body = jute.AppendString(s.Body, t.name(child))
+		s.next = child.next
+		if s.tooLong() {
+			return true, jute.ErrMarshallingError
+		}
+	}
+	t.lists.put(slot, s.Body[s.base:])
+	if s.Op == jute.OpGetChildren2 {
+		s.Body = t.appendStat(s.Body, n)
+	}
+	return true, jute.OK
+}
+
+// stepEphemerals is AppendEphemerals in steps.
+func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
+	slot, ok := t.sessions.index[s.Session]
+	if !ok {
+		s.Body = jute.AppendInt(s.Body[:s.base], 0)
+		return true, jute.OK
+	}
+	owner := t.sessions.slots.at(slot)
+	if !s.resume(scanned{slot, owner.id, int64(owner.changes)}) {
+		s.Body, s.next = jute.AppendInt(s.Body, 0), owner.first
+	}
+	prefix := ephemeralPrefix(s.Path)
+	for visited := 0; s.next != 0; visited++ {
+		if s.over(visited) {
+			return false, jute.OK
+		}
+		at := len(s.Body)
+		s.Body = t.appendPath(jute.AppendInt(s.Body, 0), s.next)
+		s.next = t.kinOf(t.at(s.next)).last
+		path := text(s.Body[at+4:])
+		if !strings.HasPrefix(path, prefix) {
+			s.Body = s.Body[:at]
+			continue
+		}
+		if s.count++; s.tooLong() {
+			return true, jute.ErrMarshallingError
+		}
+		jute.AppendInt(s.Body[:at], int32(len(path)))
+	}
+	jute.AppendInt(s.Body[:s.base], s.count)
+	return true, jute.OK
+}
+
+// ephemeralPrefix returns the prefix that getEphemerals asks for: a blank one and
+// "/" mean all.
+func ephemeralPrefix(prefix string) string {
+	if trimmed := strings.TrimSpace(prefix); trimmed == "" || trimmed == "/" {
+		return ""
+	}
+	return prefix
+}
+
+// long reports whether the children of a znode must be read by a Scan.
+func (t *Tree) long(slot uint32) bool {
+	return t.kinOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil
+}
+
+// ReadWork returns how many children or ephemerals of the session a read of them
+// visits, and how many bytes of data any other read may return.
+func (t *Tree) ReadWork(op jute.Op, path string, session int64) int {
+	switch op {
+	case jute.OpGetEphemerals:
+		if slot, ok := t.sessions.index[session]; ok {
+			return int(t.sessions.slots.at(slot).ephemerals)
+		}
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		if slot := t.find(path); slot != 0 {
+			return int(t.kinOf(t.at(slot)).children)
+		}
+	default:
+		if slot := t.find(path); slot != 0 {
+			return t.at(slot).size()
+		}
+	}
+	return 0
+}

@@ -1,0 +1,82 @@
+package tree
+
+// A new tree hashes with Options.Key, which whoever knows the ensemble's
+// configuration can compute. So the first leader draws a secret, and from the entry
+// on that holds it every replica hashes with that. It is in the log and in snapshots
+// and nowhere else: no request reads it.
+
+// SecretSize is the size of the secret in an OpSecret request, in bytes.
+const SecretSize = 16
+
+// Keyed reports whether the hashes are keyed with a secret of the log.
+func (t *Tree) Keyed() bool { return t.keyed }
+
+// applySecret puts the secret of an OpSecret request in force. The first one counts:
+// two leaders may each have drawn one.
+func (t *Tree) applySecret(body []byte, r *Result) {
+	if t.keyed || len(body) != SecretSize {
+		r.Outcome = Ignored
+		return
+	}
+	t.rekey(newHashKey([SecretSize]byte(body)))
+}
+
+// rekey hashes everything anew. Of a new tree that is nothing; of one from before there
+// were secrets it takes half a second for a million znodes, once, on all servers at the
+// same entry.
+func (t *Tree) rekey(key hashKey) {
+	t.key, t.keyed = key, true
+	t.rootHash = key.root()
+	for i := range t.acls.entries {
+		if e := &t.acls.entries[i]; e.encoded != "" {
+			e.hash = key.child(aclSeed, e.encoded)
+		}
+	}
+	for slot := range t.sessions.slots.all {
+		if s := t.sessions.slots.at(slot); s.id != 0 {
+			s.base = t.sessionBase(s)
+		}
+	}
+	t.table.clear()
+	t.overflow = nil
+	var met restoredNodes
+	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {
+		n := t.at(slot)
+		n.hash = t.rootHash
+		if slot != rootSlot {
+			n.hash = key.child(t.at(n.parent).hash, t.name(n))
+		}
+		if met.add(slot) {
+			t.indexAll(&met)
+		}
+	}
+	t.indexAll(&met)
+	t.totals.digest = t.sumDigest()
+}
+
+// indexAll indexes the znodes in met and empties it.
+func (t *Tree) indexAll(met *restoredNodes) {
+	slots := met.slots[:met.count]
+	met.count = 0
+	t.touch(slots)
+	for _, slot := range slots {
+		t.index(slot)
+	}
+}
+
+// following returns the znode after slot in a walk that takes parents before their
+// children, 0 at the end.
+func (t *Tree) following(slot uint32) uint32 {
+	n := t.at(slot)
+	if k := t.kinOf(n); n.kind() != ephemeral && k.children > 0 {
+		return k.first
+	}
+	for slot != rootSlot {
+		n = t.at(slot)
+		if n.next != 0 {
+			return n.next
+		}
+		slot = n.parent
+	}
+	return 0
+}

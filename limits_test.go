@@ -1,0 +1,55 @@
+package zooid
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	limitTest     = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	limitConstant = regexp.MustCompile("`(?:[a-z]+\\.)?([A-Za-z]\\w*)`")
+)
+
+// TestLimitsPage holds docs/limits.md against the code: each constant that a row
+// names is there, and each test.
+func TestLimitsPage(t *testing.T) {
+	page, err := os.ReadFile("docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code, tests strings.Builder
+	goFiles(t, func(file, _ string) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			tests.Write(b)
+		} else {
+			code.Write(b)
+		}
+	})
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "limit" {
+			continue
+		}
+		rows++
+		for _, m := range limitConstant.FindAllStringSubmatch(cells[0], -1) {
+			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code.String()) {
+				t.Errorf("docs/limits.md names %s, which the code doesn't have:\n%s", m[1], line)
+			}
+		}
+		for _, name := range limitTest.FindAllString(cells[4], -1) {
+			if !strings.Contains(tests.String(), "func "+name+"(") {
+				t.Errorf("docs/limits.md names %s, which is no test:\n%s", name, line)
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("docs/limits.md has %d rows that can be read; was its form changed?", rows)
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+// An attack is one thing that a hostile client or peer does, until its context
+// ends.
+type attack struct {
+	name  string
+	about string
+	// run attacks. It returns an error if a server did something wrong that only
+	// the attacker sees; that a connection ends is not wrong.
+	run func(*field) error
+
+	// long attacks need minutes of preparation: CI leaves them out.
+	long bool
+	// peers says that the attack is of the peer port: it needs several servers.
+	peers bool
+	// restart says that a server is restarted meanwhile.
+	restart bool
+	// inside says that the attacker knows the ensemble's secret. What such a one
+	// says may depose leaders and write in clients' names: only that the servers
+	// live, and serve afterwards, is judged.
+	inside bool
+	// descriptors, if not 0, is the limit of open files of the servers.
+	descriptors int
+}
+
+// attacks are all attacks, in the order of what they need.
+var attacks = []attack{
+	{name: "operations", about: "every operation with extreme arguments, in every state of a session",
+		run: attackOperations},
+	{name: "pipelines", about: "as many requests as a connection takes, from many connections",
+		run: attackPipelines},
+	{name: "slow-readers", about: "large replies and notifications that are not read",
+		run: attackSlowReaders},
+	{name: "half-frames", about: "frames that are never completed, or come byte by byte",
+		run: attackHalfFrames},
+	{name: "connects", about: "connections that open and close, with and without a session",
+		run: attackConnects},
+	{name: "silence", about: "connections that say nothing",
+		run: attackSilence},
+	{name: "words", about: "four-letter words, as fast as they are answered",
+		run: attackWords},
+	{name: "garbage", about: "random bytes, lengths that lie, another protocol's greeting",
+		run: attackGarbage},
+	{name: "watches", about: "watches by the hundred thousand",
+		run: attackWatches},
+	{name: "sessions", about: "made-up, moved and closed sessions",
+		run: attackSessions},
+	{name: "session-ids", about: "connects that ask for sessions which never were",
+		run: attackSessionIDs},
+	{name: "password", about: "other clients' sessions without their password",
+		run: attackPassword},
+	{name: "identities", about: "identities of a megabyte each, which go with every write",
+		run: attackIdentities},
+	{name: "auth-acls", about: "multis whose ACLs each stand for dozens of identities",
+		run: attackAuthACLs},
+	{name: "multiread", about: "small requests for replies of gigabytes",
+		run: attackMultiRead},
+	{name: "counting", about: "requests that count or list a large subtree",
+		run: attackCounting},
+	{name: "reconfig", about: "memberships that name addresses of others",
+		run: attackReconfig},
+	{name: "collisions", about: "names that collide in a table whose key can be guessed",
+		run: attackCollisions, long: true, peers: true},
+	{name: "peer-garbage", about: "random bytes, half hellos and floods at the peer port",
+		run: attackPeerGarbage, peers: true},
+	{name: "peer-silence", about: "idle connections to the peer port of servers with few descriptors",
+		run: attackPeerSilence, peers: true, descriptors: 1024},
+	{name: "peer-hellos", about: "hellos and join questions in other servers' names",
+		run: attackPeerHellos, peers: true},
+	{name: "peer-joins", about: "join questions in the name of a server that restarts",
+		run: attackPeerJoins, peers: true, restart: true},
+	{name: "peer-raft", about: "raft messages, forwarded requests and frames of a server that lies",
+		run: attackPeerRaft, peers: true},
+	{name: "peer-inside", about: "the same by one who knows the ensemble's secret",
+		run: attackPeerInside, peers: true, inside: true},
+}
+
+// attackNamed returns the attack of a name, nil if there is none.
+func attackNamed(name string) *attack {
+	for i := range attacks {
+		if attacks[i].name == name {
+			return &attacks[i]
+		}
+	}
+	return nil
+}

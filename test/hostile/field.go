@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// hostileRoot is where attackers write; nobody else does.
+const hostileRoot = "/hostile"
+
+const (
+	dialPatience = 2 * time.Second
+	sendPatience = 2 * time.Second
+	// bytesPerSecond bounds what an attack writes to the servers: their logs keep
+	// all of it, on one disk in a test.
+	bytesPerSecond = 8 << 20
+	// redialPause is the least time between two tries after a refusal: the
+	// attacker's own processor time is not the servers' matter.
+	redialPause = time.Millisecond
+)
+
+// A field is what an attack sees: the servers, its seed and its time.
+type field struct {
+	ctx     context.Context
+	seed    uint64
+	clients []string // addresses
+	peers   []string // addresses, by id-1
+	cluster uint64   // 0 if unknown
+	secret  []byte   // nil if unknown
+	counts  counts
+
+	sources atomic.Uint32
+	paceMu  sync.Mutex
+	paid    time.Time // until when the bytes sent are paid for
+}
+
+func newField(ctx context.Context, seed uint64, clients, peers []string) *field {
+	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, paid: time.Now()}
+}
+
+// counts are what an attack did and met.
+type counts struct {
+	connections, refused, requests, replies, errors, bytes atomic.Int64
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("connections %d, refused %d, requests %d, replies %d (%d of them errors), bytes sent %d",
+		c.connections.Load(), c.refused.Load(), c.requests.Load(), c.replies.Load(), c.errors.Load(), c.bytes.Load())
+}
+
+// over says that the attack's time is over.
+func (f *field) over() bool { return f.ctx.Err() != nil }
+
+// sleep waits for d or the attack's end.
+func (f *field) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-f.ctx.Done():
+	}
+}
+
+// pace waits until n more bytes may be sent.
+func (f *field) pace(n int) {
+	f.counts.bytes.Add(int64(n))
+	f.paceMu.Lock()
+	f.paid = f.paid.Add(time.Duration(n) * time.Second / bytesPerSecond)
+	if earliest := time.Now().Add(-time.Second / 4); f.paid.Before(earliest) {
+		f.paid = earliest // what wasn't used is not saved up
+	}
+	wait := time.Until(f.paid)
+	f.paceMu.Unlock()
+	if wait > 0 {
+		f.sleep(wait)
+	}
+}
+
+// workers runs n workers until all have returned, each with a random source of
+// its own that follows from the seed.
+func (f *field) workers(n int, work func(i int, rng *rand.Rand)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { work(i, f.rng(uint64(i))) })
+	}
+	wg.Wait()
+}
+
+// rng returns random source number i of the seed.
+func (f *field) rng(i uint64) *rand.Rand { return rand.New(rand.NewPCG(f.seed, i)) }
+
+// addr picks a server for worker i.
+func (f *field) addr(i int) string { return f.clients[i%len(f.clients)] }
+
+// dial connects to addr from an address of its own: servers limit the
+// connections of one address, and an attacker has many.
+func (f *field) dial(addr string) (net.Conn, error) {
+	n := f.sources.Add(1)
+	from := net.IPv4(127, byte(1+n>>16&0x3f), byte(n>>8), byte(1+n%250))
+	d := net.Dialer{Timeout: dialPatience, LocalAddr: &net.TCPAddr{IP: from}}
+	c, err := d.DialContext(f.ctx, "tcp", addr)
+	if err != nil {
+		f.counts.refused.Add(1)
+		f.sleep(redialPause)
+		return nil, err
+	}
+	f.counts.connections.Add(1)
+	return c, nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/test/crash"
+)
+
+var (
+	budgetFlag  = flag.Duration("hostile.budget", 75*time.Second, "how long all attacks last together")
+	seedFlag    = flag.Uint64("hostile.seed", 0, "of the attacks and the load; 0 means a new one, which is printed")
+	serversFlag = flag.String("hostile.servers", "1,3", "the sizes of the ensembles to attack")
+	attackFlag  = flag.String("hostile.attack", "", "run these attacks alone, separated by commas")
+	long        = flag.Bool("long", false, "half an hour for each size, and what honest clients feel is judged")
+	programFlag = flag.String("program", "", "the zooid to attack; by default it is built from this tree")
+)
+
+// longBudget is the time of the nightly form for one size of ensemble. Each round
+// has servers of its own and ends with a verdict on the whole history, so that logs
+// stay of a size that can be checked.
+const (
+	longBudget = 30 * time.Minute
+	round      = 5 * time.Minute
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) == "1" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	flag.Parse()
+	crash.UseBinary(*programFlag)
+	code := m.Run()
+	crash.RemoveBinary()
+	os.Exit(code)
+}
+
+// TestHostile runs every attack on one server and on three, while honest clients
+// work, and judges the servers and the honest clients' history.
+func TestHostile(t *testing.T) {
+	if os.Getenv("ZOOID_HOSTILE") != "1" {
+		t.Skip("set ZOOID_HOSTILE=1, or run make hostile")
+	}
+	sizes := strings.Split(*serversFlag, ",")
+	for _, size := range sizes {
+		servers, err := strconv.Atoi(size)
+		if err != nil {
+			t.Fatalf("-hostile.servers: %v", err)
+		}
+		t.Run(size, func(t *testing.T) {
+			budget := *budgetFlag / time.Duration(len(sizes))
+			if *long {
+				budget = longBudget
+			}
+			for n := uint64(0); budget > 0 && !t.Failed(); n++ {
+				attackAll(t, servers, seed()+n, min(budget, round))
+				budget -= round
+			}
+		})
+	}
+}
+
+// TestSmoke is the shortest form: a second of one attack, judged as all are.
+func TestSmoke(t *testing.T) {
+	j := newJudge(t, 1, 0, seed())
+	j.try(attackNamed("operations"), time.Second)
+	j.report(false)
+	j.run.Verdict()
+}
+
+func seed() uint64 {
+	if *seedFlag == 0 {
+		*seedFlag = uint64(time.Now().UnixNano())
+	}
+	return *seedFlag
+}
+
+// attackAll spends the budget on the attacks that fit the servers, each judged by
+// itself, and checks the history of all. Attacks that need servers of their own
+// come last.
+func attackAll(t *testing.T, servers int, seed uint64, budget time.Duration) {
+	t.Logf("seed %d", seed)
+	chosen := chosenAttacks(servers)
+	type group struct {
+		descriptors int
+		inside      bool
+	}
+	var groups []group
+	for _, a := range chosen {
+		if g := (group{a.descriptors, a.inside}); !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	for _, g := range groups {
+		j := newJudge(t, servers, g.descriptors, seed)
+		for _, a := range chosen {
+			if g != (group{a.descriptors, a.inside}) {
+				continue
+			}
+			if !j.try(a, max(budget/time.Duration(len(chosen))-aloneTime, time.Second)) {
+				j.report(*long)
+				t.FailNow()
+			}
+		}
+		j.report(*long && !g.inside)
+		if g.inside {
+			continue
+		}
+		if n, example := j.run.Disturbed(); n > 0 {
+			t.Errorf("%d connections of honest clients ended, such as %s; none was to", n, example)
+		}
+		j.run.Verdict()
+	}
+}
+
+// chosenAttacks are those to run on so many servers.
+func chosenAttacks(servers int) []*attack {
+	var list []*attack
+	for i := range attacks {
+		a := &attacks[i]
+		named := slices.Contains(strings.Split(*attackFlag, ","), a.name)
+		switch {
+		case *attackFlag != "" && !named, a.peers && servers < 3, a.long && !*long && !named:
+		default:
+			list = append(list, a)
+		}
+	}
+	return list
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/test/crash"
+)
+
+const (
+	// memoryCeiling is how much a server may take under attack. Its data takes
+	// part of that: attackers write bytesPerSecond.
+	memoryCeiling = 2 << 30
+	// memoryKill is how much makes the judge end a server, before the kernel ends
+	// something else.
+	memoryKill = 2 * memoryCeiling
+	// linesPerSecond is how many lines a server may log under attack, beside
+	// linesFree of them: more would fill the disk and hide what matters.
+	linesPerSecond = 20
+	linesFree      = 200
+	// slowdownMax is how much longer the slowest of a hundred writes of an honest
+	// client may take under attack.
+	slowdownMax = 3
+	// aloneTime is for how long the honest clients are alone before each attack.
+	aloneTime = time.Second
+	// preparation is what attacks need that prepare for long.
+	preparation = time.Minute
+	// attackSlack is how much longer than its budget an attack may take on a busy
+	// machine, preparation included.
+	attackSlack = 90 * time.Second
+	// attackNice is the attacker's priority: it stands for other machines, and
+	// must not take the processor from the servers and the honest clients.
+	attackNice  = "19"
+	samplePause = 50 * time.Millisecond
+	// downTime is for how long a server is down that is restarted under attack.
+	downTime = time.Second
+)
+
+// programVariable tells the test binary to be the attacker.
+const programVariable = "ZOOID_HOSTILE_PROGRAM"
+
+// A judge holds servers, honest clients and what came of the attacks.
+type judge struct {
+	t       *testing.T
+	run     *crash.Run
+	peers   []string
+	cluster uint64
+	seed    uint64
+	alone   []time.Duration // writes of honest clients without an attack
+	rows    []row
+}
+
+// A row is what an attack did to the honest clients and the servers.
+type row struct {
+	attack   string
+	writes   []time.Duration
+	memory   int64 // bytes, of the largest server
+	lines    int
+	attacker string
+}
+
+// newJudge starts servers and honest clients.
+func newJudge(t *testing.T, servers, descriptors int, seed uint64) *judge {
+	o := crash.RunOptions{
+		Options: crash.Options{Servers: servers, Config: defaultConfig()},
+		Seed:    seed, Pinned: 2, Roaming: 2, Outstanding: 8, Pause: 10 * time.Millisecond, Pulses: true, Strangers: true,
+	}
+	if descriptors > 0 {
+		for range servers {
+			o.Hosts = append(o.Hosts, "127.0.0.1")
+			o.Wraps = append(o.Wraps, []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, descriptors), "sh"})
+		}
+	}
+	j := &judge{t: t, run: crash.Begin(t, o), seed: seed}
+	for _, s := range j.run.Servers {
+		j.peers = append(j.peers, s.Peer)
+		// Should memory run out before the judge notices, a server is to go first.
+		os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", s.Pid()), []byte("1000"), 0o644)
+	}
+	cluster, err := storage.ReadIdentity(storage.OS{}, j.run.Servers[0].Data(), j.run.Servers[0].LogDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.cluster = cluster
+	return j
+}
+
+// defaultConfig is what Apache's sample and a default server have.
+func defaultConfig() map[string]string {
+	return map[string]string{
+		"tickTime": "2000", "initLimit": "10", "syncLimit": "5", "maxClientCnxns": "60", "quorum.secret": ensembleSecret,
+	}
+}
+
+// ensembleSecret is what the servers, and attackers from inside, know.
+const ensembleSecret = "known to servers and to nobody else"
+
+// try runs an attack and judges it. It reports false if the servers are of no use
+// any more.
+func (j *judge) try(a *attack, budget time.Duration) bool {
+	j.t.Helper()
+	began := time.Now()
+	time.Sleep(aloneTime)
+	for _, p := range j.run.Pulses {
+		j.alone = append(j.alone, p.Durations(began, time.Now())...)
+	}
+	if a.long {
+		budget = max(budget, preparation)
+	}
+	leader := j.leader()
+	var sizes []int
+	for _, s := range j.run.Servers {
+		sizes = append(sizes, strings.Count(s.Log(), "\n"))
+	}
+	began = time.Now()
+	r := row{attack: a.name}
+	var err error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.attacker, err = j.attack(a, budget)
+	}()
+	if a.restart {
+		j.restart((leader + 1) % len(j.run.Servers))
+	}
+	memory := j.sample(over)
+	took := time.Since(began)
+	r.memory = memory // once the attacker doesn't write to r any more
+	for _, p := range j.run.Pulses {
+		r.writes = append(r.writes, p.Durations(began, time.Now())...)
+	}
+	for i, s := range j.run.Servers {
+		r.lines = max(r.lines, strings.Count(s.Log(), "\n")-sizes[i])
+	}
+	j.rows = append(j.rows, r)
+	if err != nil {
+		j.fail(a, err.Error())
+	}
+	for _, s := range j.run.Servers {
+		if !s.Running() {
+			j.fail(a, fmt.Sprintf("server %d has ended", s.ID))
+			return false
+		}
+	}
+	if len(r.writes) == 0 {
+		j.fail(a, "the honest clients wrote nothing meanwhile")
+	}
+	if r.memory > memoryCeiling {
+		j.fail(a, fmt.Sprintf("a server took %d MiB; at most %d are allowed", r.memory>>20, memoryCeiling>>20))
+	}
+	if most := linesFree + int(took.Seconds()*linesPerSecond); r.lines > most {
+		j.fail(a, fmt.Sprintf("a server logged %d lines in %v; at most %d are allowed",
+			r.lines, took.Round(time.Second), most))
+	}
+	if a.inside {
+		j.run.WaitAnswered(10)
+		return true
+	}
+	if now := j.leader(); now != leader {
+		j.fail(a, fmt.Sprintf("server %d led, and now server %d does", leader+1, now+1))
+	}
+	return true
+}
+
+// leader is the index of the server that leads.
+func (j *judge) leader() int {
+	i, err := j.run.Leader()
+	if err != nil {
+		j.t.Error(err)
+	}
+	return i
+}
+
+// fail fails the test and says how to see it again.
+func (j *judge) fail(a *attack, what string) {
+	j.t.Helper()
+	j.t.Errorf("attack %s, seed %d: %s; "+
+		"replay: make hostile HOSTILE='-hostile.servers %d -hostile.attack %s -hostile.seed %d'",
+		a.name, j.seed, what, len(j.run.Servers), a.name, j.seed)
+}
+
+// attack runs the attacker as a process of its own, and returns what it says. The
+// error is what it says against the servers.
+func (j *judge) attack(a *attack, budget time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), budget+attackSlack)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "nice", "-n", attackNice, self, "-attack", a.name, "-seed", fmt.Sprint(j.seed),
+		"-clients", strings.Join(j.run.Addrs(), ","), "-peers", strings.Join(j.peers, ","), "-for", budget.String(),
+		"-cluster", fmt.Sprint(j.cluster))
+	if secret := server.SecretOf(ensembleSecret); a.inside {
+		cmd.Args = append(cmd.Args, "-secret", hex.EncodeToString(secret[:]))
+	}
+	cmd.Env = append(os.Environ(), programVariable+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	text := strings.TrimSpace(string(out))
+	if ctx.Err() != nil {
+		return text, fmt.Errorf("the attacker did not end within %v", budget+attackSlack)
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return text, fmt.Errorf("the attacker says: %s %s", text, tail(errs.String()))
+	}
+	return text, err
+}
+
+func tail(s string) string { return s[max(0, len(s)-2000):] }
+
+// restart kills a server while it is attacked, and starts it again. It must come
+// back as what it was.
+func (j *judge) restart(server int) {
+	j.t.Helper()
+	time.Sleep(downTime) // until the attacker has begun
+	j.run.Down(server)
+	j.run.Servers[server].Kill()
+	time.Sleep(downTime)
+	j.run.Restart(server)
+	j.run.Up(server)
+	for _, s := range j.run.Servers {
+		if strings.Contains(s.Log(), lostSign) {
+			j.t.Errorf("server %d took server %d, which restarted, for one that has lost its data", s.ID, server+1)
+		}
+	}
+}
+
+// lostSign is what a leader says that takes a server's vote away.
+const lostSign = "a server has lost its data directory"
+
+// sample returns the most memory that any server took until over is closed. A server
+// that takes more than the machine can spare is killed.
+func (j *judge) sample(over <-chan struct{}) (most int64) {
+	for {
+		for _, s := range j.run.Servers {
+			if !s.Running() {
+				continue
+			}
+			n := s.Memory()
+			if most = max(most, n); n > memoryKill {
+				s.Signal(syscall.SIGKILL)
+			}
+		}
+		select {
+		case <-over:
+			return most
+		case <-time.After(samplePause):
+		}
+	}
+}
+
+// report prints what the honest clients felt. With strict it judges that, too.
+func (j *judge) report(strict bool) {
+	j.t.Helper()
+	alone := percentile(j.alone, 0.99)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-18s %7s %9s %9s %9s %6s %8s %6s  %s\n",
+		"attack", "writes", "p50", "p99", "max", "x p99", "MiB", "lines", "attacker")
+	line := func(name string, list []time.Duration, r row) {
+		p50, p99, most := percentile(list, 0.5), percentile(list, 0.99), percentile(list, 1)
+		fmt.Fprintf(&b, "%-18s %7d %9v %9v %9v %6.1f %8d %6d  %s\n", name, len(list), short(p50), short(p99), short(most),
+			float64(p99)/float64(max(alone, 1)), r.memory>>20, r.lines, r.attacker)
+	}
+	line("(none)", j.alone, row{})
+	for _, r := range j.rows {
+		line(r.attack, r.writes, r)
+	}
+	j.t.Logf("what honest clients' writes took, seed %d, %d servers:\n%s", j.seed, len(j.run.Servers), &b)
+	for _, r := range j.rows {
+		if strict && percentile(r.writes, 0.99) > slowdownMax*alone {
+			const text = "the slowest of a hundred writes of honest clients took %v, more than %d times the %v without an attack"
+			j.fail(attackNamed(r.attack), fmt.Sprintf(text, short(percentile(r.writes, 0.99)), slowdownMax, short(alone)))
+		}
+	}
+}
+
+func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+// percentile returns the q-th part of a list in order.
+func percentile(list []time.Duration, q float64) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}

@@ -1,0 +1,83 @@
+// Command hostile attacks running servers, as a client or as a peer that means
+// harm or errs would. It knows the protocol: most of what it sends is well
+// formed and extreme. Everything it does follows from a seed.
+//
+//	go run ./test/hostile -list
+//	go run ./test/hostile -attack operations -clients 127.0.0.1:2181 -seed 7 -for 30s
+//
+// The tests of this package start servers, let honest clients work, run the
+// attacks against them in a process of their own, and judge what the servers and
+// the honest clients made of it (judge_test.go, docs/testing.md). An attack that
+// can tell by itself that a server did something wrong says so, and the program
+// ends with code 1.
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the program. It returns the exit code: 1 if a server did something
+// wrong, 2 if the arguments make no sense.
+func run(args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	var (
+		list    = flags.Bool("list", false, "print the attacks and end")
+		name    = flags.String("attack", "", "the attack to run")
+		clients = flags.String("clients", "", "client addresses of the servers, separated by commas")
+		peers   = flags.String("peers", "", "peer addresses of the servers, in the order of their ids from 1 on")
+		seed    = flags.Uint64("seed", 1, "of everything random")
+		budget  = flags.Duration("for", 10*time.Second, "how long the attack lasts")
+		cluster = flags.Uint64("cluster", 0, "the ensemble's id, which an insider knows")
+		secret  = flags.String("secret", "", "the ensemble's secret in hexadecimal digits, which an insider knows")
+	)
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if *list {
+		for _, a := range attacks {
+			fmt.Fprintf(out, "%-20s %s\n", a.name, a.about)
+		}
+		return 0
+	}
+	a := attackNamed(*name)
+	key, err := hex.DecodeString(*secret)
+	switch {
+	case a == nil:
+		fmt.Fprintf(errs, "there is no attack %q; -list prints all\n", *name)
+		return 2
+	case err != nil:
+		fmt.Fprintf(errs, "read the secret: %v\n", err)
+		return 2
+	case *clients == "":
+		fmt.Fprintln(errs, "-clients is missing: the addresses of the servers to attack")
+		return 2
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), *budget)
+	defer cancel()
+	f := newField(ctx, *seed, split(*clients), split(*peers))
+	f.cluster, f.secret = *cluster, key
+	err = a.run(f)
+	fmt.Fprintln(out, f.counts.String())
+	if err != nil {
+		fmt.Fprintf(out, "%s: %v\n", a.name, err)
+		return 1
+	}
+	return 0
+}
+
+func split(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
