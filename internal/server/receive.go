@@ -90,13 +90,11 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	}
 	if op.isWrite() && op != &opCloseSession {
 		var err error
-		if op, err = t.mayWrite(op); err != nil {
+		if op, err = t.mayWrite(op, body); err != nil {
 			return err
 		}
-	}
-	if t.r.memory.tight.Load() != 0 {
-		t.release()
-		op = t.r.refuseGrowth(op, body)
+	} else {
+		op = t.afford(op, body)
 	}
 	if op.isWrite() && !t.r.inForce(op.code) {
 		op = &opNotInForce

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A client that pipelines writes means them in that order (X6). When one was refused
-// for lack of room, the next is taken only once that refusal has reached the client:
-// else it might be there while neither is the one before nor the word that it isn't.
+// A client that pipelines writes means them in that order (X6). After a write was
+// refused for lack of room on the disk or of memory, the next one is taken only once
+// the client has received the refusal. Otherwise the later write could be applied
+// while the client knows nothing about the earlier one.
 
 // ErrUntold says that the next request on a connection is a write, and that the client
 // has yet to be told that an earlier one was refused. It is to be brought again.
@@ -23,9 +24,9 @@ func (c *client) told() bool {
 	return c.unanswered.len() == 0 && len(c.out) == 0 && !c.flushing && (c.acked == nil || c.acked())
 }
 
-// mayWrite returns op, or its refusal for lack of room.
-func (t *turn) mayWrite(write *op) (*op, error) {
-	if t.r.noRoom.Load() {
+// mayWrite returns write, or its refusal for lack of room or memory.
+func (t *turn) mayWrite(write *op, body []byte) (*op, error) {
+	if t.r.noRoom.Load() || t.afford(write, body) != write {
 		t.c.refused = true
 		return &opNoRoom, nil
 	}
@@ -36,6 +37,15 @@ func (t *turn) mayWrite(write *op) (*op, error) {
 		t.c.refused = false
 	}
 	return write, nil
+}
+
+// afford returns op, or its refusal for lack of memory.
+func (t *turn) afford(op *op, body []byte) *op {
+	if t.r.memory.tight.Load() == 0 {
+		return op
+	}
+	t.release()
+	return t.r.refuseGrowth(op, body)
 }
 
 // receiveAll brings the replica what arrived on a connection.

@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -42,5 +43,35 @@ func TestWriteBehindARefusal(t *testing.T) {
 	arrived = false
 	if more, err := s.rep.Receive(cl, encoder.request(nil, jute.OpSetData, setting("/n", nil))); err != nil || more == 0 {
 		t.Errorf("a write after that: %d bytes taken, %v", more, err)
+	}
+}
+
+// TestWriteBehindARefusalForMemory pipelines a write that needs memory and one that needs none, while memory is short:
+// the second is taken only once the refusal of the first has arrived.
+func TestWriteBehindARefusalForMemory(t *testing.T) {
+	t.Parallel()
+	fs := storage.NewMemFS()
+	fs.Budget = 64 << 20
+	s := openOnDisk(t, fs, 1<<20, 3)
+	cl, encoder := s.client(), &rawClient{t: t}
+	arrived := false
+	cl.Acked(func() bool { return arrived })
+	s.call(cl, encoder, jute.OpCreate, creating("/n", []byte("data"), 0))
+	s.rep.memory.tight.Store(int32(memory.RefuseGrowth))
+	in := encoder.request(nil, jute.OpCreate, creating("/refused", nil, 0))
+	first := len(in)
+	in = encoder.request(in, jute.OpDelete, deleting("/n"))
+	used, err := s.rep.Receive(cl, in)
+	if err != ErrUntold || used != first {
+		t.Fatalf("a delete behind a refused create: %d of %d bytes taken, %v; want the %d of the create", used, len(in), err, first)
+	}
+	arrived = true
+	for out, _ := cl.TakeOutput(); out != nil; out, _ = cl.TakeOutput() {
+	}
+	if more, err := s.rep.Receive(cl, in[used:]); err != nil || used+more != len(in) {
+		t.Fatalf("a delete behind a refusal that has arrived: %d bytes taken, %v", more, err)
+	}
+	if got := s.rep.memory.refused.Load(); got != 1 {
+		t.Errorf("%d requests were refused for lack of memory, want 1", got)
 	}
 }
