@@ -140,7 +140,7 @@ func Open(o Options) (*Dir, error) {
 	err = d.recover()
 	if damage := (*DamageError)(nil); errors.As(err, &damage) {
 		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
-			"or, if the other servers of its ensemble run, remove everything in it but myid and start this server again: it joins under its id and takes everything from them", o.Dir, err)
+			"or, "+doMove, o.Dir, err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.release())

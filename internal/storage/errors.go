@@ -57,8 +57,12 @@ func (e *MissingError) Error() string {
 }
 
 // doRestore is what to do when one of two directories is lost.
-const doRestore = "Is its file system mounted? If so restore it from a copy, or, if the other servers of its ensemble run, remove everything " +
-	"in both but myid and start this server again: it joins under its id and takes everything from them"
+const doRestore = "Is its file system mounted? If so restore it from a copy, or, " + doMove
+
+// doMove is what to do about data that can't be used where the others have everything.
+const doMove = "if a quorum of the other servers of its ensemble runs, move " + identityName + ", *" + segmentSuffix + " and *" + snapshotSuffix +
+	" of the data and log directories to another folder, keep them, leave myid and PEERSECRET, and start this server again: " +
+	"it joins under its id and takes everything from the others"
 
 // ErrClosed is returned by methods of a closed Dir and of its Log.
 var ErrClosed = errors.New("data directory is closed")

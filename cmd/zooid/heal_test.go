@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// TestAsidesMax lets a server diverge once more than it sets its data aside by itself: the last time it keeps its data where it is
+// and says what to do. Another failure sets nothing aside.
+func TestAsidesMax(t *testing.T) {
+	t.Parallel()
+	opt := server.Options{DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
+	begin := func() {
+		t.Helper()
+		d, err := storage.Open(storage.Options{Dir: opt.DataDir, ClusterID: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hasData := func() bool {
+		_, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, "")
+		return err == nil
+	}
+	begin()
+	if healed, err := heal(opt, errors.New("the disk failed"), time.Unix(0, 0)); healed || err != nil || !hasData() {
+		t.Fatalf("a failure that is no divergence: healed %t, %v", healed, err)
+	}
+	diverged := error(&server.DivergedError{Index: 5, Server: 1})
+	for i := range asidesMax {
+		if healed, err := heal(opt, diverged, time.Unix(int64(i), 0)); !healed || err != nil || hasData() {
+			t.Fatalf("divergence %d: healed %t, %v", i+1, healed, err)
+		}
+		begin()
+	}
+	healed, err := heal(opt, diverged, time.Unix(asidesMax, 0))
+	if healed || err == nil || !strings.Contains(err.Error(), "remove the folders aside-*") || !hasData() {
+		t.Fatalf("divergence %d: healed %t, %v; its data is there: %t", asidesMax+1, healed, err, hasData())
+	}
+	asides, err := filepath.Glob(filepath.Join(opt.DataDir, "aside-*"))
+	if err != nil || len(asides) != asidesMax {
+		t.Fatalf("folders set aside: %v, %v", asides, err)
+	}
+	if err := os.RemoveAll(asides[0]); err != nil { // as the error says
+		t.Fatal(err)
+	}
+	if healed, err := heal(opt, diverged, time.Unix(asidesMax+1, 0)); !healed || err != nil {
+		t.Fatalf("after one was removed: healed %t, %v", healed, err)
+	}
+}
