@@ -27,7 +27,7 @@ func commands() []command {
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", runStatus},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
-		{"log", "DATADIR", "show what a data directory holds", runLog},
+		{"log", "DATADIR [DATALOGDIR]", "show what a data directory holds, and if it is whole", runLog},
 		{"version", "", "print the version", runVersion},
 	}
 }

@@ -1,41 +1,72 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 )
 
 // Describe prints what the files of a data directory hold, without changing or locking anything: segments, batches,
-// entries, snapshots, and where the first damage of each file is. fsys nil means OS. The error is that of w or of reading.
-func Describe(w io.Writer, fsys FS, dir string) error {
+// entries, snapshots, and where the first damage of each file is. A server that keeps its log elsewhere has two
+// directories. fsys nil means OS. The error is a DamageError if the files are not whole, which is what is said last;
+// else it is that of w or of reading. A batch that a crash has cut off at the log's end is no damage: nobody was told of it.
+func Describe(w io.Writer, fsys FS, dirs ...string) error {
 	if fsys == nil {
 		fsys = OS{}
 	}
 	p := &printer{w: w, fs: fsys}
-	names, err := fsys.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("describe %s: %w", dir, err)
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		err = nil
-		if _, ok := numbered(name, segmentSuffix); ok {
-			err = p.segment(path)
-		} else if _, ok := numbered(name, snapshotSuffix); ok {
-			err = p.snapshot(path)
-		}
+	for _, dir := range dirs {
+		names, err := fsys.ReadDir(dir)
 		if err != nil {
-			return fmt.Errorf("describe %s: %w", path, err)
+			return fmt.Errorf("describe %s: %w", dir, err)
+		}
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			err = nil
+			if n, ok := numbered(name, segmentSuffix); ok {
+				err = p.segment(path, n)
+			} else if n, ok := numbered(name, snapshotSuffix); ok {
+				err = p.snapshot(path, n)
+			}
+			if err != nil {
+				return fmt.Errorf("describe %s: %w", path, err)
+			}
 		}
 	}
-	return p.err
+	if p.files == 0 {
+		return errors.New("describe: there are no log segments and no snapshots; is that the data directory, or a part of it?")
+	}
+	p.together()
+	if p.err != nil {
+		return p.err
+	}
+	return p.damage
 }
 
 type printer struct {
 	w   io.Writer
 	fs  FS
 	err error // the first of w
+
+	files  int
+	damage error      // the first
+	log    bool       // there is a log
+	base   uint64     // the index before the log's first entry
+	commit uint64     // the highest that the log tells
+	newest uint64     // the newest snapshot's index, 0 for none
+	last   segmentEnd // of the segment before
+}
+
+// A segmentEnd is where a segment ends.
+type segmentEnd struct {
+	number uint64
+	path   string
+	off    int64
+	seq    uint64 // of the last batch but the seal
+	chain  uint64
+	index  uint64
+	sealed bool
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -44,7 +75,23 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-func (p *printer) segment(path string) error {
+// damaged prints a damage of the file that is being printed.
+func (p *printer) damaged(file string, off int64, format string, args ...any) {
+	if p.damage == nil {
+		p.damage = damaged(file, off, format, args...)
+	}
+	p.line("  damaged at offset %d: %s", off, fmt.Sprintf(format, args...))
+}
+
+// found prints a damage that the files show together.
+func (p *printer) found(err error) {
+	if p.damage == nil {
+		p.damage = err
+	}
+	p.line("%v", err)
+}
+
+func (p *printer) segment(path string, number uint64) error {
 	f, err := p.fs.OpenRead(path)
 	if err != nil {
 		return err
@@ -59,22 +106,45 @@ func (p *printer) segment(path string) error {
 		return err
 	}
 	h, fault := parseSegmentHeader(b)
+	p.files++
 	p.line("segment %s, %d bytes", filepath.Base(path), size)
-	if fault != "" {
-		p.line("  damaged at offset 0: %s", fault)
+	switch {
+	case fault != "":
+		p.damaged(path, 0, "%s", fault)
+		p.last = segmentEnd{}
 		return nil
+	case h.number != number:
+		p.damaged(path, 0, "the file holds log segment %d", h.number)
+	case uint64(size) < h.size:
+		p.damaged(path, size, "log segment cut from %d bytes to %d", h.size, size)
 	}
 	reset := ""
 	if h.flags&flagReset != 0 {
 		reset = ", starts anew after a snapshot"
 	}
 	p.line("  number %d, cluster %#x, after index %d term %d, after batch %d%s", h.number, h.cluster, h.prev.index, h.prev.term, h.seq, reset)
-	p.frames(b, &h)
+	p.follows(path, &h)
+	p.frames(path, b, &h)
 	return nil
 }
 
-func (p *printer) frames(b []byte, s *segmentHeader) {
+// follows checks that a segment goes on where the one before it ends.
+func (p *printer) follows(path string, h *segmentHeader) {
+	before := p.last
+	switch {
+	case !p.log || h.flags&flagReset != 0:
+		p.log, p.base = true, h.prev.index
+	case before.number == 0: // it is damaged, and its end isn't known
+	case h.number != before.number+1:
+		p.damaged(path, 0, "log segment %d is missing before it", h.number-1)
+	case h.seq != before.seq || h.chain != before.chain:
+		p.damaged(path, 0, "log segment follows batch %d, the one before it ends with batch %d", h.seq, before.seq)
+	}
+}
+
+func (p *printer) frames(path string, b []byte, s *segmentHeader) {
 	seq, chain, off := s.seq, s.chain, int64(segmentStart)
+	t := segmentEnd{path: path, number: s.number, seq: seq, chain: chain, index: s.prev.index}
 	for off < int64(len(b)) {
 		h, ok := parseHeader(b[off:], s.salt)
 		if !ok || h.seq != seq+1 || h.chain != chain {
@@ -88,24 +158,49 @@ func (p *printer) frames(b []byte, s *segmentHeader) {
 		}
 		seal := ""
 		if h.flags&flagSeal != 0 {
-			seal = ", seal"
+			seal, t.sealed = ", seal", true
 		}
 		p.line("  batch %d at offset %d, %d bytes, %d entries, term %d vote %d commit %d%s",
 			h.seq, off, h.length, h.count, h.hard.term, h.hard.vote, h.hard.commit, seal)
 		for _, r := range records {
 			p.line("    entry %d term %d %v %d bytes", r.index, r.term, r.kind, len(r.data))
+			t.index = r.index
 		}
 		seq, chain = h.seq, after
+		if seal == "" {
+			t.seq, t.chain = seq, chain
+		}
+		p.commit = max(p.commit, h.hard.commit)
 		off += int64(pad(int(h.length), sectorSize))
 	}
+	t.off, p.last = off, t
 	if at, later := laterFrame(b, off, s.salt, seq+1); at >= 0 {
-		p.line("  damaged at offset %d: no batch %d, but batch %d at offset %d", off, seq+1, later, at)
+		p.damaged(path, off, "no batch %d, but batch %d at offset %d", seq+1, later, at)
 		return
 	}
 	p.line("  end at offset %d", off)
 }
 
-func (p *printer) snapshot(path string) error {
+// together checks what the files say of each other.
+func (p *printer) together() {
+	if !p.log || p.last.number == 0 {
+		return // what its end is isn't known
+	}
+	end := p.last
+	switch {
+	case p.newest < p.base:
+		p.found(damaged(end.path, 0, "the log begins after index %d, and no snapshot here that is whole reaches it; "+
+			"if snapshots lie in another directory, name that, too", p.base))
+	case end.sealed:
+		p.found(damaged(end.path, end.off, "log segment %d is missing: this one is sealed", end.number+1))
+	case p.commit > end.index:
+		p.found(damaged(end.path, end.off, "the log ends at index %d, but %d was committed", end.index, p.commit))
+	case p.newest > end.index:
+		p.found(damaged(end.path, end.off, "the log ends at index %d, before the snapshot at %d", end.index, p.newest))
+	}
+}
+
+func (p *printer) snapshot(path string, index uint64) error {
 	f, err := p.fs.OpenRead(path)
 	if err != nil {
 		return err
@@ -115,15 +210,23 @@ func (p *printer) snapshot(path string) error {
 	if err != nil {
 		return err
 	}
+	p.files++
 	p.line("snapshot %s, %d bytes", filepath.Base(path), size)
 	layout, err := scanSnapshot(f, path, true)
-	if err != nil {
-		p.line("  %v", err)
+	if damage := (*DamageError)(nil); errors.As(err, &damage) {
+		p.damaged(path, damage.Offset, "%s", damage.Reason)
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	m := layout.meta
 	p.line("  index %d term %d, cluster %#x, zxid %#x, digest %#x, feature level %d, body format %d",
 		m.Index, m.Term, m.ClusterID, m.Zxid, m.Digest, m.FeatureLevel, m.BodyFormat)
+	if m.Index != index {
+		p.damaged(path, 0, "the file holds a snapshot at index %d", m.Index)
+	}
+	p.newest = max(p.newest, m.Index)
 	p.line("  voters %v learners %v", m.ConfState.GetVoters(), m.ConfState.GetLearners())
 	p.line("  %d chunks, %d bytes decompressed, SHA-256 %x", len(layout.chunks), layout.footer.raw, layout.footer.sum)
 	return nil

@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,18 +133,89 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	describe := func() {
-		if err := Describe(&text, g.fs, "data"); err != nil {
-			t.Fatal(err)
-		}
+	if err := Describe(&text, g.fs, "data"); err != nil {
+		t.Fatal(err)
 	}
-	describe()
 	text.WriteString("\nthe snapshot and a batch are damaged, the last batch torn\n")
 	for name, at := range map[string]int{segmentName(1): 1200, segmentName(2): 3100, "0000000000000003.snap": 100} {
 		g.fs.Damage("data/"+name, func(b []byte) []byte { b[at] ^= 1; return b })
 	}
-	describe()
+	damage := (*DamageError)(nil)
+	if err := Describe(&text, g.fs, "data"); !errors.As(err, &damage) {
+		t.Errorf("of damaged files: %v", err)
+	}
 	golden(t, "describe.txt", text.String())
+}
+
+// TestDescribeTells damages a directory in ways that only its files together show, and wants a DamageError. What a
+// crash leaves at the log's end is none.
+func TestDescribeTells(t *testing.T) {
+	t.Parallel()
+	const first, last, snap = "data/0000000000000001.log", "data/0000000000000002.log", "data/0000000000000003.snap"
+	for _, c := range []struct {
+		what   string
+		do     func(fs *MemFS)
+		damage string // "" for none
+	}{
+		{"nothing", func(*MemFS) {}, ""},
+		{"the last batch torn", func(fs *MemFS) { flip(fs, last, 3100) }, ""},
+		{"the segment after a sealed one is gone", func(fs *MemFS) { remove(t, fs, last) }, "log segment 2 is missing"},
+		{"the first segment is gone, without a snapshot that reaches the other", func(fs *MemFS) { remove(t, fs, first) }, "begins after index 4"},
+		{"a segment cut off", func(fs *MemFS) { fs.Damage(last, func(b []byte) []byte { return b[:3584] }) }, "cut from 4096 bytes to 3584"},
+		{"a segment under another's name", func(fs *MemFS) {
+			var other []byte
+			fs.Damage(first, func(b []byte) []byte { other = slices.Clone(b); return b })
+			fs.Damage(last, func([]byte) []byte { return other })
+		}, "holds log segment 1"},
+		{"a batch lost at the end of the first segment", func(fs *MemFS) {
+			fs.Damage(first, func(b []byte) []byte { clear(b[1024:]); return b })
+		}, "follows batch 2, the one before it ends with batch 1"},
+		{"a snapshot's bit", func(fs *MemFS) { flip(fs, snap, 100) }, "header of chunk 0 wrong"},
+		{"a log that ends before the snapshot", func(fs *MemFS) {
+			remove(t, fs, last)
+			fs.Damage(first, func(b []byte) []byte { clear(b[1024:]); return b })
+		}, "ends at index 0, before the snapshot at 3"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			g := &goldenRun{t: t, fs: NewMemFS()}
+			for _, do := range []func() error{g.open, g.append(1, 4, 300), g.snapshot(3), g.append(5, 4, 300), g.append(9, 0, 0), g.append(9, 1, 0)} {
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.do(g.fs)
+			err := Describe(io.Discard, g.fs, "data")
+			damage := (*DamageError)(nil)
+			switch {
+			case c.damage == "" && err != nil, c.damage != "" && !errors.As(err, &damage), err != nil && !strings.Contains(err.Error(), c.damage):
+				t.Errorf("%v, want %q", err, c.damage)
+			}
+		})
+	}
+	g := &goldenRun{t: t, fs: NewMemFS()}
+	for _, do := range []func() error{g.open, g.append(1, 4, 300), g.append(12, 0, 0)} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Describe(io.Discard, g.fs, "data"); err == nil || !strings.Contains(err.Error(), "ends at index 4, but 11 was committed") {
+		t.Errorf("a log without what was committed: %v", err)
+	}
+	if err := Describe(io.Discard, NewMemFS(), "/"); err == nil {
+		t.Error("a directory without a log is whole")
+	}
+}
+
+func flip(fs *MemFS, name string, at int) {
+	fs.Damage(name, func(b []byte) []byte { b[at] ^= 1; return b })
+}
+
+func remove(t *testing.T, fs *MemFS, name string) {
+	t.Helper()
+	if err := fs.Remove(name); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestOldFilesOpen opens a directory written by the first version of the format. The files never change.

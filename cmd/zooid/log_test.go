@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// TestLogExitCodes: 0 means that all of it is whole, and damage isn't the same as a
+// directory that can't be read.
+func TestLogExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: 1, SegmentSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("%q, %v", segments, err)
+	}
+	want := func(code int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if got := run(append([]string{"log"}, args...), &out, &out); got != code || !strings.Contains(out.String(), says) {
+			t.Errorf("zooid log %q: exit %d, %s; want %d and %q", args, got, out.String(), code, says)
+		}
+	}
+	want(0, "segment", dir)
+	want(1, "no log segments", t.TempDir())
+	want(1, "no such file", filepath.Join(dir, "none"))
+	want(2, "usage", dir, dir, dir)
+	b, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[20] ^= 1
+	if err := os.WriteFile(segments[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(4, "damaged at offset 0", dir)
+}
