@@ -9,8 +9,8 @@ import (
 
 // Describe prints what the files of a data directory hold, without changing or locking anything: segments, batches,
 // entries, snapshots, and where the first damage of each file is. A server that keeps its log elsewhere has two
-// directories. fsys nil means OS. The error is a DamageError if the files are not whole, which is what is said last;
-// else it is that of w or of reading. A batch that a crash has cut off at the log's end is no damage: nobody was told of it.
+// directories. fsys nil means OS. The error is that of w or of reading, or a DamageError if the files are not whole. A
+// batch that a crash has cut off at the log's end is no damage: no client was told of it.
 func Describe(w io.Writer, fsys FS, dirs ...string) error {
 	if fsys == nil {
 		fsys = OS{}
@@ -35,7 +35,7 @@ func Describe(w io.Writer, fsys FS, dirs ...string) error {
 		}
 	}
 	if p.files == 0 {
-		return errors.New("describe: there are no log segments and no snapshots; is that the data directory, or a part of it?")
+		return errors.New("there are no log segments and no snapshots; is that the data directory?")
 	}
 	p.together()
 	if p.err != nil {
@@ -122,7 +122,8 @@ func (p *printer) segment(path string, number uint64) error {
 	if h.flags&flagReset != 0 {
 		reset = ", starts anew after a snapshot"
 	}
-	p.line("  number %d, cluster %#x, after index %d term %d, after batch %d%s", h.number, h.cluster, h.prev.index, h.prev.term, h.seq, reset)
+	p.line("  number %d, cluster %#x, after index %d term %d, after batch %d%s",
+		h.number, h.cluster, h.prev.index, h.prev.term, h.seq, reset)
 	p.follows(path, &h)
 	p.frames(path, b, &h)
 	return nil

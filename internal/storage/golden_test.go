@@ -147,11 +147,20 @@ func TestDescribe(t *testing.T) {
 	golden(t, "describe.txt", text.String())
 }
 
-// TestDescribeTells damages a directory in ways that only its files together show, and wants a DamageError. What a
-// crash leaves at the log's end is none.
+// TestDescribeTells damages a directory in ways that only its files together show,
+// and wants a DamageError. What a crash leaves at the log's end is none.
 func TestDescribeTells(t *testing.T) {
 	t.Parallel()
 	const first, last, snap = "data/0000000000000001.log", "data/0000000000000002.log", "data/0000000000000003.snap"
+	build := func(t *testing.T, steps func(g *goldenRun) []func() error) *MemFS {
+		g := &goldenRun{t: t, fs: NewMemFS()}
+		for _, do := range steps(g) {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return g.fs
+	}
 	for _, c := range []struct {
 		what   string
 		do     func(fs *MemFS)
@@ -160,8 +169,10 @@ func TestDescribeTells(t *testing.T) {
 		{"nothing", func(*MemFS) {}, ""},
 		{"the last batch torn", func(fs *MemFS) { flip(fs, last, 3100) }, ""},
 		{"the segment after a sealed one is gone", func(fs *MemFS) { remove(t, fs, last) }, "log segment 2 is missing"},
-		{"the first segment is gone, without a snapshot that reaches the other", func(fs *MemFS) { remove(t, fs, first) }, "begins after index 4"},
-		{"a segment cut off", func(fs *MemFS) { fs.Damage(last, func(b []byte) []byte { return b[:3584] }) }, "cut from 4096 bytes to 3584"},
+		{"the first segment is gone, and no snapshot reaches the other", func(fs *MemFS) { remove(t, fs, first) },
+			"begins after index 4"},
+		{"a segment cut off", func(fs *MemFS) { fs.Damage(last, func(b []byte) []byte { return b[:3584] }) },
+			"cut from 4096 bytes to 3584"},
 		{"a segment under another's name", func(fs *MemFS) {
 			var other []byte
 			fs.Damage(first, func(b []byte) []byte { other = slices.Clone(b); return b })
@@ -178,28 +189,26 @@ func TestDescribeTells(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			g := &goldenRun{t: t, fs: NewMemFS()}
-			for _, do := range []func() error{g.open, g.append(1, 4, 300), g.snapshot(3), g.append(5, 4, 300), g.append(9, 0, 0), g.append(9, 1, 0)} {
-				if err := do(); err != nil {
-					t.Fatal(err)
+			fs := build(t, func(g *goldenRun) []func() error {
+				return []func() error{
+					g.open, g.append(1, 4, 300), g.snapshot(3), g.append(5, 4, 300), g.append(9, 0, 0), g.append(9, 1, 0),
 				}
-			}
-			c.do(g.fs)
-			err := Describe(io.Discard, g.fs, "data")
+			})
+			c.do(fs)
+			err := Describe(io.Discard, fs, "data")
 			damage := (*DamageError)(nil)
 			switch {
-			case c.damage == "" && err != nil, c.damage != "" && !errors.As(err, &damage), err != nil && !strings.Contains(err.Error(), c.damage):
+			case c.damage == "" && err != nil, c.damage != "" && !errors.As(err, &damage),
+				err != nil && !strings.Contains(err.Error(), c.damage):
 				t.Errorf("%v, want %q", err, c.damage)
 			}
 		})
 	}
-	g := &goldenRun{t: t, fs: NewMemFS()}
-	for _, do := range []func() error{g.open, g.append(1, 4, 300), g.append(12, 0, 0)} {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Describe(io.Discard, g.fs, "data"); err == nil || !strings.Contains(err.Error(), "ends at index 4, but 11 was committed") {
+	short := build(t, func(g *goldenRun) []func() error {
+		return []func() error{g.open, g.append(1, 4, 300), g.append(12, 0, 0)}
+	})
+	err := Describe(io.Discard, short, "data")
+	if err == nil || !strings.Contains(err.Error(), "ends at index 4, but 11 was committed") {
 		t.Errorf("a log without what was committed: %v", err)
 	}
 	if err := Describe(io.Discard, NewMemFS(), "/"); err == nil {
