@@ -84,6 +84,10 @@ type args struct {
 	cmd   *command
 	words []string          // arguments that are no flags
 	flags map[string]string // by name; "" for a switch
+
+	// quoted tells of each of a raw command's words whether it was quoted. It is
+	// empty if they come from another shell, which has taken its quotes away.
+	quoted []bool
 }
 
 // usageError says that a command was called wrongly; its usage is shown then.

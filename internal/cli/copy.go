@@ -6,6 +6,7 @@ import "context"
 type copied struct {
 	Znodes     int `json:"znodes"`
 	Ephemerals int `json:"ephemeralsLeftOut,omitempty"`
+	Quotas     int `json:"quotasLeftOut,omitempty"`
 }
 
 // runCp copies a subtree to where nothing is.
@@ -20,12 +21,16 @@ func runCp(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
+	done.Quotas = s.leaveQuotas(ctx, "cp", from)
 	s.printCopied(a, "copied", done)
 	return nil
 }
 
 func (s *shell) printCopied(a *args, word string, done copied) {
 	v := map[string]any{word: a.arg(0), "to": a.arg(1), "znodes": done.Znodes, "ephemeralsLeftOut": done.Ephemerals}
+	if done.Quotas > 0 {
+		v["quotasLeftOut"] = done.Quotas
+	}
 	s.out.show(v, func() { s.out.printf("%s %s\n", word, describeCount(done.Znodes)) })
 	if done.Ephemerals > 0 {
 		s.out.notef("%d ephemeral znodes were left out: they belong to their sessions", done.Ephemerals)

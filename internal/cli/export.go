@@ -19,6 +19,7 @@ type exported struct {
 	File       string `json:"file"`
 	Znodes     int    `json:"znodes"`
 	Ephemerals int    `json:"ephemeralsLeftOut"`
+	Quotas     int    `json:"quotasLeftOut,omitempty"`
 }
 
 // runExport writes a subtree to a file, or to standard output.
@@ -33,12 +34,15 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 		if err := s.exportTo(ctx, a, form, io.Discard, &done); err != nil {
 			return err
 		}
+		done.Quotas = s.leaveQuotas(ctx, "export", s.exportPlace(a))
 		s.out.show(done, func() { s.out.printf("would write %s to %s\n", describeCount(done.Znodes), file) })
 		return nil
 	}
 	if file == "-" {
 		err = s.exportOut(ctx, a, form, &done)
+		s.leaveQuotas(ctx, "export", s.exportPlace(a))
 	} else if err = s.exportFile(ctx, a, form, zipped, &done); err == nil {
+		done.Quotas = s.leaveQuotas(ctx, "export", s.exportPlace(a))
 		s.out.show(done, func() { s.out.printf("exported %s to %s\n", describeCount(done.Znodes), file) })
 	}
 	if err != nil {
@@ -76,9 +80,14 @@ func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped boo
 	return nil
 }
 
+// exportPlace is what is exported.
+func (s *shell) exportPlace(a *args) *place {
+	return &place{c: s.client, path: a.arg(0), label: a.arg(0), chroot: s.chroot()}
+}
+
 // exportTo writes the znodes to w.
 func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Writer, done *exported) error {
-	from := &place{c: s.client, path: a.arg(0), label: a.arg(0)}
+	from := s.exportPlace(a)
 	if err := s.exist(ctx, from); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 	if !ok || n >= s.history.count {
 		return failuref("history lists the commands with their numbers", "Command index out of range")
 	}
-	words, err := split(line)
+	words, quoted, err := splitQuoted(line)
 	if err != nil || len(words) == 0 {
 		return failuref("", "redo %d: the command %q can't be run", n, line)
 	}
@@ -78,7 +78,7 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 	}
 	s.history.lines[len(s.history.lines)-1] = line
 	c, rest := find(words)
-	return s.run(ctx, c, words[0], rest)
+	return s.run(ctx, c, words[0], rest, quoted)
 }
 
 // keepable reports whether a line may be kept on disk: no credentials, and nothing

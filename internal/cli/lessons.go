@@ -68,7 +68,7 @@ func lessons() map[string]lesson {
 		"sync":          {"Reads after it see everything that was written before it, through whatever server.", []string{"sync /app"}},
 		"top":           {"Needs no session, and works while there is no quorum.", []string{"top", "top -n 1"}},
 		"tree":          {"", []string{"tree -L 2 /", "tree -s /app"}},
-		"txn":           {"Parts are apart by a ; of its own. In another shell, quote them.", []string{"txn create /a 1 ; set /b 2 ; delete /c", "txn check -v 3 /a ; set /a 4", "txn -f changes.txt"}},
+		"txn":           {"Parts are apart by a ; of its own; a quoted one is data. In another shell, quote the\nwhole: what is quoted within it stays so.", []string{"txn create /a 1 ; set /b 2 ; delete /c", "txn check -v 3 /a ; set /a 4", "txn -f changes.txt"}},
 		"watch":         {"Ctrl-C ends it. One-shot, it makes a script wait: exit code 1 says that -t was over.", []string{"watch -r -d /app", "watch -n 1 -t 30s /app/ready"}},
 	}
 }

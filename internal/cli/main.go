@@ -73,12 +73,12 @@ type Streams struct {
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		fmt.Fprintf(io.Err, "zooid cli: %s\n  hint: zooid cli --help tells the flags\n", plainText(err))
+		newOutput(io.Out, io.Err).errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", oneLine(plainText(err)))
 		return exitUsage
 	}
 	if opt == nil {
 		if err := printHelp(io.Out); err != nil {
-			fmt.Fprintf(io.Err, "zooid cli: print the help: %v\n", err)
+			newOutput(io.Out, io.Err).errf("zooid cli: print the help: %v\n", err)
 			return exitFailed
 		}
 		return 0
@@ -94,7 +94,7 @@ func Main(arguments []string, io Streams, version string) int {
 		defer stop()
 		if in, ok := io.In.(*os.File); ok && isTerminal(in) && s.out.errTerm {
 			s.ask = func(prompt string) (string, error) {
-				fmt.Fprint(io.Err, oneLine(prompt))
+				s.out.errf("%s", oneLine(prompt))
 				return answer(ctx, in)
 			}
 		}

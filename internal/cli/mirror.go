@@ -13,6 +13,7 @@ type mirrored struct {
 	Deleted    int `json:"deleted"`
 	Extra      int `json:"extra"` // only in the target, and left there
 	Ephemerals int `json:"ephemeralsLeftOut,omitempty"`
+	Quotas     int `json:"quotasLeftOut,omitempty"`
 }
 
 // runMirror makes the target like the source, writing only what differs. It reads
@@ -46,6 +47,7 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 			return err
 		}
 	}
+	m.done.Quotas = s.leaveQuotas(ctx, "mirror", from)
 	m.print()
 	return nil
 }
@@ -246,6 +248,9 @@ func (m *mirror) print() {
 		}
 		m.s.out.printf("\n")
 	})
+	if m.done.Ephemerals > 0 {
+		m.s.out.notef("%d ephemeral znodes were left out: they belong to their sessions", m.done.Ephemerals)
+	}
 	if m.left > 0 {
 		m.s.out.notef("%s in the target, where the source has ephemeral ones, stay as they are", describeCount(m.left))
 	}

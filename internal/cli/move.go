@@ -129,18 +129,13 @@ func (m *move) checkQuotas(ctx context.Context) error {
 			m.from.chroot, m.from.label)
 		return nil
 	}
-	w := m.s.walk(m.from.c, quotaRoot+m.from.path)
-	for n, err := range w.all(ctx) {
-		switch {
-		case gone(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("%s: look for quotas: %w", m.what, err)
-		case strings.HasSuffix(n.path, quotaLimits):
-			of := strings.TrimSuffix(n.path[len(quotaRoot):], quotaLimits)
-			return failuref("delquota removes it, setquota sets it at the new place; -lossy leaves it where it is",
-				"%s: %s has a quota, which doesn't move with it; nothing was changed", m.what, of)
-		}
+	n, of, err := m.s.quotasOf(ctx, m.from)
+	if err != nil {
+		return fmt.Errorf("%s: look for quotas: %w", m.what, err)
+	}
+	if n > 0 {
+		return failuref("delquota removes it, setquota sets it at the new place; -lossy leaves it where it is",
+			"%s: %s has a quota, which doesn't move with it; nothing was changed", m.what, of)
 	}
 	return nil
 }

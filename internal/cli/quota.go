@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,44 @@ func (s *shell) quotaPath(a *args) (path, at string, err error) {
 		return "", "", failuref("connect without the chroot and give the whole path", "%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
 	}
 	return path, quotaRoot + strings.TrimSuffix(path, "/"), nil
+}
+
+// quotasOf counts the quotas of a place without a chroot; first is one that has one.
+func (s *shell) quotasOf(ctx context.Context, p *place) (n int, first string, err error) {
+	w := s.walk(p.c, quotaRoot+strings.TrimSuffix(p.path, "/"))
+	w.system = true
+	for z, err := range w.all(ctx) {
+		switch {
+		case gone(err):
+			return n, first, nil
+		case err != nil:
+			return n, first, err
+		case strings.HasSuffix(z.path, quotaLimits):
+			if n++; n == 1 {
+				first = cmp.Or(strings.TrimSuffix(z.path[len(quotaRoot):], quotaLimits), "/")
+			}
+		}
+	}
+	return n, first, nil
+}
+
+// leaveQuotas counts the quotas of a place that a copy of it doesn't have, and tells
+// of them.
+func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
+	if from.chroot != "" {
+		s.out.notef("%s: quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, were left out",
+			what, from.chroot, s.out.name(from.label))
+		return 0
+	}
+	n, first, err := s.quotasOf(ctx, from)
+	switch {
+	case err != nil:
+		s.out.notef("%s: whether quotas were left out can't be told: %s", what, plainText(err))
+	case n > 0:
+		s.out.notef("%s: %d quotas were left out, the first that of %s; listquota shows one, setquota sets one",
+			what, n, s.out.name(first))
+	}
+	return n
 }
 
 func runListQuota(ctx context.Context, s *shell, a *args) error {

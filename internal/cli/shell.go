@@ -121,13 +121,16 @@ func (s *shell) awaitConnection(ctx context.Context) error {
 }
 
 // execute runs one command and prints what it fails with. It sets s.exit.
-func (s *shell) execute(ctx context.Context, words []string) {
+func (s *shell) execute(ctx context.Context, words []string) { s.executeQuoted(ctx, words, nil) }
+
+// executeQuoted is execute for words of which it is known which were quoted.
+func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	before := s.out.json
 	defer func() { s.out.json = before }() // -o is for one command, its errors and events
 	c, rest := find(words)
-	err := s.run(ctx, c, words[0], rest)
+	err := s.run(ctx, c, words[0], rest, quoted)
 	if s.over {
 		s.flush(ctx)
 		return // quit leaves the code of the command before
@@ -148,13 +151,17 @@ func (s *shell) flush(ctx context.Context) {
 	}
 }
 
-func (s *shell) run(ctx context.Context, c *command, name string, rest []string) error {
+// run runs a command; quoted tells of all words of its line which were quoted.
+func (s *shell) run(ctx context.Context, c *command, name string, rest []string, quoted []bool) error {
 	if c == nil {
 		return unknownCommandError(name)
 	}
 	a, err := c.parse(rest)
 	if err != nil {
 		return err
+	}
+	if c.raw { // its words are the end of the line
+		a.quoted = quoted[max(0, len(quoted)-len(a.words)):]
 	}
 	if form, ok := a.flags[outputFlag.name]; ok {
 		if s.out.json, err = outputForm(form); err != nil {
@@ -178,13 +185,13 @@ func (s *shell) line(ctx context.Context, line string) {
 		return
 	}
 	s.history.add(line)
-	words, err := split(line)
+	words, quoted, err := splitQuoted(line)
 	if err != nil {
 		s.turn.Lock()
 		s.exit = s.report(ctx, err)
 		s.turn.Unlock()
 	} else if len(words) > 0 {
-		s.execute(ctx, words)
+		s.executeQuoted(ctx, words, quoted)
 	}
 	s.history.next()
 }

@@ -10,18 +10,23 @@ import (
 // to hold words together. A quote inside a word is an ordinary character, and
 // there are no escapes. Unlike zkCli, a quote that is never closed is an error.
 func split(line string) ([]string, error) {
-	var words []string
+	words, _, err := splitQuoted(line)
+	return words, err
+}
+
+// splitQuoted is split, and tells of each word whether it was quoted.
+func splitQuoted(line string) (words []string, quoted []bool, err error) {
 	for {
 		line = strings.TrimLeftFunc(line, unicode.IsSpace)
 		if line == "" {
-			return words, nil
+			return words, quoted, nil
 		}
 		if q := line[0]; q == '"' || q == '\'' {
 			end := strings.IndexByte(line[1:], q)
 			if end < 0 {
-				return nil, fmt.Errorf("the quote %c before %q is never closed", q, line[1:])
+				return nil, nil, fmt.Errorf("the quote %c before %q is never closed", q, line[1:])
 			}
-			words = append(words, line[1:1+end])
+			words, quoted = append(words, line[1:1+end]), append(quoted, true)
 			line = line[end+2:]
 			continue
 		}
@@ -29,7 +34,7 @@ func split(line string) ([]string, error) {
 		if end < 0 {
 			end = len(line)
 		}
-		words = append(words, line[:end])
+		words, quoted = append(words, line[:end]), append(quoted, false)
 		line = line[end:]
 	}
 }

@@ -107,20 +107,20 @@ func (v *terminal) watch() {
 	}
 }
 
-// see waits for text, and forgets all up to its end.
-func (v *terminal) see(text string) {
+// see waits for text, and forgets all up to its end, which it returns.
+func (v *terminal) see(text string) (seen string) {
 	v.t.Helper()
 	late := time.After(time.Minute)
 	for {
 		v.mu.Lock()
 		at := bytes.Index(v.screen.Bytes(), []byte(text))
 		if at >= 0 {
-			v.screen.Next(at + len(text))
+			seen = string(v.screen.Next(at + len(text)))
 		}
 		screen := v.screen.String()
 		v.mu.Unlock()
 		if at >= 0 {
-			return
+			return seen
 		}
 		select {
 		case _, ok := <-v.news:
@@ -315,3 +315,22 @@ func TestMirrorAsksAtATerminal(t *testing.T) {
 		v.see(k.then)
 	}
 }
+
+// TestStartFlagsSteerNothing gives the shell hostile flags of its own.
+func TestStartFlagsSteerNothing(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{
+		"-" + evilWord, "-timeout=" + evilWord, "-o=" + evilWord, "-server=" + evilWord + "//", "-D" + evilWord,
+		"-auth-file=" + evilWord, "-sasl=" + evilWord, "-client-configuration=" + evilWord, "-r=" + evilWord,
+	} {
+		v := atTerminal(t, nil, flag)
+		text := v.see("hint: zooid cli --help tells the flags")
+		tame(t, flag, strings.ReplaceAll(text, "\r\n", "\n")) // the terminal's own line ends
+		if err := v.process.Wait(); v.process.ProcessState.ExitCode() != exitUsage {
+			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+// evilWord is as much of evil as a word has.
+var evilWord = strings.Join(strings.Fields(evil), "")

@@ -59,26 +59,30 @@ func runTxn(ctx context.Context, s *shell, a *args) error {
 }
 
 // txnParts returns the words of each operation: from the arguments, apart by ";",
-// or from a file's lines.
+// or from a file's lines. A quoted ";" is data.
 func txnParts(a *args) (parts [][]string, err error) {
 	if file, ok := a.flags["f"]; ok {
 		return txnLines(file)
 	}
-	words := a.words
+	words, quoted := a.words, a.quoted
 	if len(words) == 1 { // one quoted argument
-		if words, err = split(words[0]); err != nil {
+		if words, quoted, err = splitQuoted(words[0]); err != nil {
 			return nil, err
 		}
 	}
-	for len(words) > 0 {
-		end := slices.Index(words, ";")
-		if end < 0 {
-			end = len(words)
+	var part []string
+	for i, word := range words {
+		if literal := i < len(quoted) && quoted[i]; word != ";" || literal {
+			part = append(part, word)
+			continue
 		}
-		if end > 0 {
-			parts = append(parts, words[:end])
+		if len(part) > 0 {
+			parts = append(parts, part)
 		}
-		words = words[min(end+1, len(words)):]
+		part = nil
+	}
+	if len(part) > 0 {
+		parts = append(parts, part)
 	}
 	return parts, nil
 }

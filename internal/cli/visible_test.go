@@ -178,7 +178,8 @@ func TestOnePlaceToPrint(t *testing.T) {
 				return true
 			}
 			source := string(text[call.Pos()-1 : call.End()-1])
-			if strings.HasPrefix(source, "fmt.Print") || strings.HasPrefix(source, "fmt.Fprint") && (strings.Contains(source, "out.errs,") || strings.Contains(source, "o.errs,") || strings.Contains(source, "out.w,")) {
+			if strings.HasPrefix(source, "fmt.Print") || strings.HasPrefix(source, "fmt.Fprint") && (strings.Contains(source, "out.errs,") || strings.Contains(source, "o.errs,") || strings.Contains(source, "out.w,") ||
+				strings.Contains(source, "io.Err,")) {
 				t.Errorf("%v: %s: print by output's printf, errf or messagef", set.Position(call.Pos()), source)
 			}
 			return true
