@@ -19,6 +19,7 @@ type colony struct {
 	ids     []uint64
 	bodies  map[uint64]*body
 	cut     map[[2]uint64]bool // links that lose everything
+	strange bool               // servers are linked only if each knows the other's address
 	changes map[uint64]Change  // of membership, by id
 	lives   uint64
 	said    uint64
@@ -47,6 +48,7 @@ type body struct {
 	snapshot int64                // log bytes that make one due; 0 for never
 	joined   bool
 	peers    []Member // as SetPeers was told
+	known    []Member // in this life
 	full     bool     // this server's queue to its leader has no room
 
 	clock, correction int64
@@ -101,6 +103,7 @@ func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", id, err)
 	}
+	b.known = b.loop.Peers()
 }
 
 // join starts a server with an empty disk that was let in.
@@ -247,7 +250,7 @@ func (b *body) say(n uint64) {
 
 func (b *body) linked(to uint64) bool {
 	o := b.c.bodies[to]
-	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}]
+	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}] && (!b.c.strange || isMember(b.known, to) && isMember(o.known, b.id))
 }
 
 func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
@@ -283,7 +286,9 @@ func (b *body) Connected(to uint64) bool { return b.linked(to) }
 
 func (b *body) Room(to uint64) bool { return !b.full && b.linked(to) }
 
-func (b *body) SetPeers(members []Member) { b.peers = append(b.peers, members...) }
+func (b *body) SetPeers(members []Member) {
+	b.peers, b.known = append(b.peers, members...), append(b.known, members...)
+}
 
 func (b *body) SendSnapshot(to, index uint64, message []byte) {
 	err := fmt.Errorf("no link to %d", to)

@@ -45,9 +45,14 @@ func (l *Loop) introduce(to uint64) {
 	}
 }
 
-// membersKnown are the members decided on, with those that a change is about to
-// remove, or those of the configuration.
+// membersKnown are the members decided on and those that raft's membership still holds.
 func (l *Loop) membersKnown() []Member {
+	return slices.Concat(l.membersNamed(), l.roster.former)
+}
+
+// membersNamed are the members decided on, with those that a change is about to
+// remove, or those of the configuration.
+func (l *Loop) membersNamed() []Member {
 	if len(l.wanted) == 0 {
 		return l.o.Members
 	}
@@ -71,6 +76,7 @@ func (l *Loop) introduced(payload []byte) error {
 	})
 	if len(members) > 0 {
 		l.o.Shell.SetPeers(members)
+		l.roster.introduced(l, members)
 	}
 	return nil
 }

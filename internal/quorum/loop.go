@@ -136,6 +136,7 @@ type Loop struct {
 	failover failover
 	reach    reach
 	lost     lost
+	roster   roster
 	levels   levels
 	doubts   doubts
 	clocks   clocks
@@ -180,6 +181,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		return nil, err
 	}
 	l.member(conf)
+	l.roster.read(l)
 	l.levels.inForce, _ = o.State.Levels()
 	if meta, ok := o.Dir.NewestSnapshot(); ok && contains(conf, o.ID) {
 		l.memberSince = meta.Index
@@ -261,6 +263,7 @@ func (l *Loop) Tick() {
 	l.clocks.tick(l)
 	l.decided()
 	if l.ticks%reconcileTicks == 0 {
+		l.roster.keep(l)
 		l.reconcile()
 	}
 	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
@@ -382,17 +385,38 @@ func (l *Loop) carryOut(write, apply *pb.Message) {
 			return
 		}
 		l.keepCommit(apply.GetEntries())
-		if l.failed == nil && l.gather(apply) {
-			l.finish(apply, l.o.State.Apply(l.entries))
-		}
+		l.applyInTurn(apply)
 		return
 	}
-	l.gather(apply)
+	l.gather(apply.GetEntries())
 	var err error
 	wait := l.o.Shell.Beside(func() { err = l.o.State.Apply(l.entries) })
 	l.write(write)
 	wait()
-	l.finish(apply, err)
+	if l.failed == nil {
+		l.failed = err
+	}
+	l.finish(apply, false)
+}
+
+// applyInTurn applies committed entries, and looks at the membership decided on after
+// each that changes raft's: a later one may not name servers any more whose votes count
+// still.
+func (l *Loop) applyInTurn(m *pb.Message) {
+	news := false
+	for left := m.GetEntries(); len(left) > 0 && l.failed == nil; {
+		n := slices.IndexFunc(left, reconfigures) + 1
+		if n == 0 {
+			n = len(left)
+		}
+		if l.gather(left[:n]) {
+			l.failed = l.o.State.Apply(l.entries)
+		}
+		if left = left[n:]; l.failed == nil && len(left) > 0 {
+			news = l.decided() || news
+		}
+	}
+	l.finish(m, news)
 }
 
 // reconfigures reports whether raft's membership changes with an entry.
@@ -500,9 +524,9 @@ func (l *Loop) deliver(responses []*pb.Message) {
 }
 
 // gather makes committed entries ready for the state machine; false is a failure.
-func (l *Loop) gather(m *pb.Message) bool {
+func (l *Loop) gather(entries []*pb.Entry) bool {
 	l.entries = l.entries[:0]
-	for _, e := range m.GetEntries() {
+	for _, e := range entries {
 		if e.GetIndex() != l.applied+1 {
 			panic(fmt.Sprintf("quorum: entry %d is to be applied after %d", e.GetIndex(), l.applied))
 		}
@@ -525,11 +549,9 @@ func (l *Loop) gather(m *pb.Message) bool {
 	return true
 }
 
-// finish does what follows when the state machine has applied what was gathered.
-func (l *Loop) finish(m *pb.Message, err error) {
-	if l.failed == nil {
-		l.failed = err
-	}
+// finish does what follows when the state machine has applied m's entries. news says that
+// the membership decided on was another one meanwhile.
+func (l *Loop) finish(m *pb.Message, news bool) {
 	if l.failed != nil {
 		return
 	}
@@ -539,7 +561,7 @@ func (l *Loop) finish(m *pb.Message, err error) {
 	if l.o.State.Doubtful() {
 		l.doubts.begin(l)
 	}
-	if news := l.decided(); (news || l.change != nil && slices.ContainsFunc(m.GetEntries(), reconfigures)) && l.knowsAll() {
+	if news = l.decided() || news; (news || l.change != nil && slices.ContainsFunc(m.GetEntries(), reconfigures)) && l.knowsAll() {
 		l.reconcile()
 	}
 	l.snap.consider(l)

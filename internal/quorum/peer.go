@@ -100,7 +100,7 @@ func newIncarnation() uint64 {
 // Start connects to the peers and starts the loop, which calls State from then
 // on. It is called once, and before Close.
 func (p *Peer) Start() {
-	p.transport.setMembers(p.o.Members)
+	p.transport.setMembers(p.loop.Peers())
 	if p.o.Listener != nil {
 		p.transport.listen(p.o.Listener)
 		p.transport.wg.Go(func() { p.transport.watchTwin(p.o.Members, func(err error) { go p.o.Fatal(err) }) })

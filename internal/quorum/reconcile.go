@@ -101,7 +101,7 @@ func (l *Loop) decided() bool {
 	if m == nil {
 		return false
 	}
-	before := l.membersKnown()
+	before := l.membersNamed()
 	l.members, l.change, l.wanted = m.Members, m.Change, m.Members
 	if l.change != nil {
 		l.wanted = l.change.Members
@@ -110,6 +110,8 @@ func (l *Loop) decided() bool {
 	if l.change != nil { // one that moves is at its old address until the change is named
 		l.o.Shell.SetPeers(slices.DeleteFunc(slices.Clone(l.wanted), func(m Member) bool { return isMember(l.members, m.ID) }))
 	}
+	l.roster.changed(l, before)
+	l.roster.keep(l)
 	l.introduceAll(before)
 	return true
 }

@@ -173,7 +173,7 @@ func (l *life) begin(b quorum.Beginning) {
 		s.replaced, s.countsFrom, w.unsettled = true, 0, true
 	}
 	s.begun = true
-	l.SetPeers(s.config)
+	l.SetPeers(l.loop.Peers())
 	l.turnSoon()
 	l.tick()
 	l.expired = s.monotonic() / millisecond

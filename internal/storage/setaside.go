@@ -92,5 +92,5 @@ func moveAside(dir, to string) error {
 func ours(name string) bool {
 	_, segment := numbered(name, segmentSuffix)
 	_, snapshot := numbered(name, snapshotSuffix)
-	return segment || snapshot || name == identityName || strings.HasPrefix(name, sparePrefix) || strings.HasSuffix(name, tmpSuffix)
+	return segment || snapshot || name == identityName || strings.HasPrefix(name, sparePrefix) || strings.HasSuffix(name, keptSuffix) || strings.HasSuffix(name, tmpSuffix)
 }

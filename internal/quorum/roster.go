@@ -1,0 +1,84 @@
+package quorum
+
+import (
+	"bytes"
+	"slices"
+)
+
+// The state machine may name a membership while votes of another still count: until
+// raft's membership has followed, and for who hasn't heard that it has. Such a server
+// needs those that voted before, and knows the addresses only of those that are named. So
+// it remembers the addresses of servers that raft's membership holds and the state machine
+// names no more, also through a restart, after which the log may tell of the newest
+// membership alone.
+type roster struct {
+	former []Member // not named any more; raft's membership may hold them
+	kept   []byte   // the file's content
+	retry  uint64   // tick before which the file isn't tried again after a failure
+}
+
+const (
+	// rosterName is that of the kept file. It holds an introduction.
+	rosterName = "peers"
+	// rosterRetryTicks is the pause after a failure to write it.
+	rosterRetryTicks = 200
+)
+
+// read takes what the file holds. One that can't be read is as good as none.
+func (r *roster) read(l *Loop) {
+	var err error
+	if r.kept, err = l.o.Dir.Kept(rosterName); err == nil {
+		r.former, err = readIntroduction(r.kept)
+	}
+	if err != nil {
+		r.kept = nil
+		l.log.Warn("the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration", "err", err)
+	}
+	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID || isMember(l.o.Members, m.ID) })
+}
+
+// changed takes note that the membership decided on is another one than before.
+func (r *roster) changed(l *Loop, before []Member) {
+	named := l.membersNamed()
+	for _, m := range before {
+		if m.ID != l.o.ID && !isMember(r.former, m.ID) {
+			r.former = append(r.former, m)
+		}
+	}
+	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return isMember(named, m.ID) })
+}
+
+// introduced takes note of servers that this server has no address of and a peer has: a
+// snapshot may have brought this one a membership of raft's that holds them.
+func (r *roster) introduced(l *Loop, members []Member) {
+	for _, m := range members {
+		if contains(l.conf, m.ID) {
+			r.former = append(r.former, m)
+		}
+	}
+	r.keep(l)
+}
+
+// keep forgets who has left raft's membership, and writes the file if that, or the
+// membership decided on, has changed. What the log held at the start is applied first: on
+// the way raft's membership is an old one.
+func (r *roster) keep(l *Loop) {
+	if l.applied < l.known || l.ticks < r.retry {
+		return
+	}
+	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return !contains(l.conf, m.ID) })
+	b := appendIntroduction(nil, l.membersKnown())
+	if bytes.Equal(b, r.kept) {
+		return
+	}
+	if err := l.o.Dir.Keep(rosterName, b); err != nil {
+		r.retry = l.ticks + rosterRetryTicks
+		l.log.Warn("the members' addresses could not be written; it is tried again", "err", err)
+		return
+	}
+	r.kept = b
+}
+
+// Peers returns the servers to connect to at first: those of the configuration, and
+// those that this server knew when it was stopped.
+func (l *Loop) Peers() []Member { return slices.Concat(l.o.Members, l.roster.former) }
