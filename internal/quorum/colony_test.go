@@ -22,6 +22,7 @@ type colony struct {
 	strange bool               // servers are linked only if each knows the other's address
 	changes map[uint64]Change  // of membership, by id
 	lives   uint64
+	log     slog.Handler // of servers that start from now on; nil for none
 	said    uint64
 }
 
@@ -96,9 +97,13 @@ func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
 		index = meta.Index
 	}
 	c.lives++
+	log := slog.DiscardHandler
+	if c.log != nil {
+		log = c.log
+	}
 	b.loop, err = NewLoop(LoopOptions{
 		ID: id, Incarnation: c.lives, Dir: dir, State: b, Shell: b, Applied: index, Members: c.members, ElectionTicks: 10, SnapshotsKept: 1,
-		Log: slog.New(slog.DiscardHandler), JoinedAfter: joinedAfter, JoinedTerm: joinedTerm, OnJoined: func() { b.joined = true },
+		Log: slog.New(log), JoinedAfter: joinedAfter, JoinedTerm: joinedTerm, OnJoined: func() { b.joined = true },
 	})
 	if err != nil {
 		c.t.Fatalf("start server %d: %v", id, err)

@@ -1,9 +1,13 @@
 package quorum
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // TestReadOfAFormerLife has a server ask what it may read, stop, and start again before
@@ -38,5 +42,52 @@ func TestReadOfAFormerLife(t *testing.T) {
 	c.step(5)
 	if b.synced != 5 {
 		t.Fatal("its own answer never came")
+	}
+}
+
+// TestReadAskedOfAFormerLeader has a follower's question what it may read come to a server
+// that led when it was sent, and knows another leader by now. That passes nothing on in the
+// follower's name, which would look to the leader like an intruder's. The follower asks the
+// leader itself as soon as it is connected to it, and doesn't wait for its question to
+// count as lost.
+func TestReadAskedOfAFormerLeader(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	var log strings.Builder
+	c.log = slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})
+	for _, id := range c.ids {
+		c.crash(id)
+		c.restart(id)
+	}
+	c.elect(1)
+	c.step(5)
+	c.elect(3)
+	c.step(5)
+	log.Reset()
+	b := c.bodies[2]
+	late := &pb.Message{
+		Type: pb.MsgReadIndex.Enum(), From: new(uint64(2)), To: new(uint64(1)),
+		Entries: []*pb.Entry{{Data: readContext(b.loop.o.Incarnation, 1<<20)}},
+	}
+	frame, err := proto.Marshal(late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := c.bodies[1]
+	former.post(func() { former.loop.Handle(Event{Kind: EventRaft, From: 2, Data: frame}) })
+	c.step(2)
+	if log.Len() > 0 {
+		t.Fatalf("a question to a former leader led to the warning:\n%s", &log)
+	}
+	// The connection to the leader is down when server 2 asks, and comes up.
+	c.cut[[2]uint64{2, 3}] = true
+	b.ticket = 5
+	c.step(1)
+	if b.synced == 5 {
+		t.Fatal("a sync was answered without a connection to the leader")
+	}
+	clear(c.cut)
+	b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: 3}) })
+	if c.step(1); b.synced != 5 {
+		t.Fatal("server 2 didn't ask again when it was connected to the leader")
 	}
 }
