@@ -173,6 +173,12 @@ func (w *World) hold(now, before []uint64, e quorum.Entry) bool {
 	return len(now) > 0
 }
 
+// decidedEarlier reports whether a majority of one of the memberships in force since this
+// turn began holds an entry: it may be committed already when a change is applied.
+func (l *life) decidedEarlier(e quorum.Entry) bool {
+	return slices.ContainsFunc(l.electorates, func(c [2][]uint64) bool { return l.w.hold(c[0], c[1], e) })
+}
+
 // holds reports whether a server's log has an entry, or had when its disk was lost.
 func (s *host) holds(index, term uint64) bool {
 	if s.wiped && index <= s.lost {
@@ -201,7 +207,7 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 		w.stats.Entries++
 		// The first entries name the members; each writes them by itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
-		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !w.hold(l.voters, l.outgoing, e) {
+		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !l.decidedEarlier(e) {
 			w.fail("server %d applies entry %d of term %d, which no quorum of %v holds", l.s.id, e.Index, e.Term, now)
 		}
 	case e.Index > n+1:

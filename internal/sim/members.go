@@ -142,6 +142,7 @@ func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
 func (l *life) counted(entries []quorum.Entry) {
 	w := l.w
 	l.voters, l.outgoing = l.loop.Voters()
+	l.electorates = append(l.electorates, [2][]uint64{l.voters, l.outgoing})
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
 		for _, v := range w.voters {
 			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped && w.now-s.joinedAt > lateQuestion {

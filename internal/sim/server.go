@@ -117,8 +117,10 @@ type life struct {
 	askers    map[uint64]bool // peers that asked while its disk was empty
 	voters    []uint64        // raft's after the last Apply, and those before
 	outgoing  []uint64
-	full      bool  // it refuses clients' writes for lack of room
-	expired   int64 // when (ms of its clock) it last looked for sessions to end
+	// electorates are those that were in force since the present turn began.
+	electorates [][2][]uint64
+	full        bool  // it refuses clients' writes for lack of room
+	expired     int64 // when (ms of its clock) it last looked for sessions to end
 }
 
 // start begins a process on what the disk holds.
@@ -341,6 +343,7 @@ func (l *life) turn() {
 		return
 	}
 	l.elapsed = 0
+	l.electorates = append(l.electorates[:0], [2][]uint64{l.voters, l.outgoing})
 	alive := l.protect(func() {
 		inbox := l.inbox
 		l.inbox = nil
