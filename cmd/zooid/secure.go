@@ -52,9 +52,7 @@ func peerTLS(q *config.QuorumTLS, log *slog.Logger) (server.PeerTLS, error) {
 	if !q.Enabled && !q.PortUnification {
 		return server.PeerTLS{}, nil
 	}
-	o := portOptions(&q.TLS, "peer port", log)
-	o.Reload = q.ReloadFiles
-	o.VerifyClientHost = false // quorum asks VerifyPeer, knowing who it is that connects
+	o := peerPortOptions(q, log)
 	if o.Trust.Location == "" {
 		return server.PeerTLS{}, errors.New("set up TLS between servers: there is no trust store; set ssl.quorum.trustStore.location to a file with the certificate of the servers' issuer")
 	}
@@ -78,6 +76,14 @@ func peerTLS(q *config.QuorumTLS, log *slog.Logger) (server.PeerTLS, error) {
 	return secure, nil
 }
 
+// peerPortOptions returns what the keystore package takes for the peer port.
+func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
+	o := portOptions(&q.TLS, "peer port", log)
+	o.Reload = q.ReloadFiles
+	o.VerifyClientHost = false // quorum asks VerifyPeer, knowing who it is that connects
+	return o
+}
+
 // portOptions turns the ssl.* keys into what the keystore package takes; what names
 // the port in the log.
 func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options {
@@ -87,7 +93,7 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 	return keystore.Options{
 		Keys: store(t.Keys), Trust: store(t.Trust),
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
-		ClientAuth: t.ClientAuth, VerifyClientHost: t.PeerHostnameVerification, ReverseDNS: t.ReverseDNS,
+		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification, ReverseDNS: t.ReverseDNS,
 		Revocation: t.CRL || t.OCSP,
 		Reload:     t.CertReload,
 		Reloaded: func(err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
@@ -45,10 +47,10 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	for _, w := range cfg.Warnings {
 		log.Warn(w.String())
 	}
-	for _, what := range unserved(cfg) {
-		log.Warn(what)
-	}
 	opt, err := serverOptions(cfg, log)
+	if err == nil {
+		err = checkDirs(&cfg.Storage)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1
@@ -150,7 +152,8 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		},
 		Auth:            authOptions(cfg),
 		FourLetterWords: words(cfg.FourLetter),
-		SnapCount:       cfg.Storage.SnapCount, SnapBytes: cfg.Storage.SnapSizeLimit << 10, SnapshotsKept: cfg.Storage.SnapRetainCount,
+		SnapCount:       cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage), SnapshotsKept: snapshotsKept(&cfg.Storage),
+		FsyncWarning: max(cfg.Storage.FsyncWarning, time.Millisecond),
 		ReapInterval: cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Log: log, Version: versionText(),
 	}
@@ -164,6 +167,22 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		return o, ensembleOptions(cfg, &o)
 	}
 	return o, nil
+}
+
+// snapBytes returns the bytes of log that force a snapshot; no log has as many as it says where there is no limit.
+func snapBytes(s *config.Storage) int64 {
+	if s.SnapSizeLimit <= 0 {
+		return math.MaxInt64
+	}
+	return s.SnapSizeLimit << 10
+}
+
+// snapshotsKept returns how many snapshots the purge leaves that follows each one.
+func snapshotsKept(s *config.Storage) int {
+	if s.PurgeInterval == 0 {
+		return storage.KeepAll
+	}
+	return s.SnapRetainCount
 }
 
 // memoryLimit returns the ceiling of the memory account, 0 for none.
@@ -238,16 +257,4 @@ func words(w config.FourLetterWords) []string {
 		return []string{"*"}
 	}
 	return w.Words
-}
-
-// unserved says which settings ask for something that isn't built yet and that
-// nobody's data or safety depends on.
-func unserved(cfg *config.Config) (all []string) {
-	if cfg.Auth.Audit {
-		all = append(all, "audit.enable=true: the audit log is not supported yet; nothing is audited")
-	}
-	if cfg.Metrics.Prometheus {
-		all = append(all, "metricsProvider.className: there is no Prometheus endpoint yet; mntr has the same figures")
-	}
-	return all
 }

@@ -21,15 +21,13 @@ type Config struct {
 	Client HostPort // plaintext client port; Port -1 when there is none, Host 0.0.0.0 for all interfaces
 	Secure HostPort // TLS client port; Port -1 when there is none, Host 0.0.0.0 for all interfaces
 
-	TickTime time.Duration
+	TickTime time.Duration // the unit of initLimit, syncLimit and the session timeouts that are not given
 	Storage  Storage
 	Sessions Sessions
 	Limits   Limits
 	Quorum   Quorum
 	Tree     Tree
 	Auth     Auth
-	Admin    Admin
-	Metrics  MetricsProvider
 	TLS      TLS // of the client ports
 
 	FourLetter FourLetterWords
@@ -37,71 +35,37 @@ type Config struct {
 
 // Storage says where data lies and when it is snapshotted and purged.
 type Storage struct {
-	DataDir          string        // snapshots, myid
-	DataLogDir       string        // transaction log; DataDir unless given
-	CreateDir        bool          // missing directories are made
-	CreateDB         bool          // an empty database may be started with
-	SnapCount        int           // transactions between snapshots, 2 or more
-	SnapSizeLimit    int64         // KiB of log between snapshots; 0 or less switches this trigger off
-	SnapRetainCount  int           // snapshots kept, 3 or more
-	PurgeInterval    time.Duration // between purges; 0 never purges
-	FsyncWarning     time.Duration // a slower fsync is logged
-	LogPreallocation int           // KiB a log file grows by
+	DataDir         string        // snapshots, myid
+	DataLogDir      string        // transaction log; DataDir unless given
+	CreateDir       bool          // missing directories are made
+	CreateDB        bool          // an empty database may be started with
+	SnapCount       int           // transactions between snapshots, 2 or more
+	SnapSizeLimit   int64         // KiB of log between snapshots; 0 or less switches this trigger off
+	SnapRetainCount int           // snapshots kept, 3 or more
+	PurgeInterval   time.Duration // 0 never purges; otherwise a purge follows each snapshot
+	FsyncWarning    time.Duration // a slower fsync is logged
 }
 
 // Sessions bounds session timeouts and says what kinds of session there are.
 type Sessions struct {
-	MinTimeout     time.Duration
-	MaxTimeout     time.Duration
-	Local          bool // sessions start local to their server
-	LocalUpgrading bool // a local session that creates an ephemeral becomes global
-	ReadOnlyMode   bool // a server cut off from the quorum serves reads to clients that accept it
+	MinTimeout     time.Duration // shortest session timeout; -1 stands for 2 ticks
+	MaxTimeout     time.Duration // longest session timeout; -1 stands for 20 ticks
+	Local          bool          // sessions start local to their server
+	LocalUpgrading bool          // a local session that creates an ephemeral becomes global
+	ReadOnlyMode   bool          // a server cut off from the quorum serves reads to clients that accept it
 }
 
 // Limits caps what clients may take.
 type Limits struct {
-	GlobalOutstanding  int   // requests in progress before reads from busy connections pause
-	Memory             int64 // bytes that the server's memory account may come to; 0 is the default, -1 no limit
-	MaxCnxns           int   // connections of the server; 0 or -1 has no limit
-	MaxClientCnxns     int   // connections of one address; 0 or -1 has no limit
-	ListenBacklog      int   // -1 is the system's
-	JuteMaxBuffer      int   // bytes of the largest request
-	JuteExtraSize      int   // bytes the server's own records may add, 1024 or more
-	LargeRequestMax    int   // bytes in flight of requests regarded as large
-	LargeRequest       int   // bytes from which a request is large; -1 regards none
-	TLSHandshakes      int   // TLS handshakes at once; -1 has no limit
-	SessionlessTimeout time.Duration
-	TCPKeepAlive       bool // on client connections
-
-	Connect ConnectThrottle
-	Request RequestThrottle
-}
-
-// ConnectThrottle is the token bucket for new connections, with its optional random dropping.
-type ConnectThrottle struct {
-	Tokens        int // bucket size; 0 switches it off
-	FillTime      time.Duration
-	FillCount     int
-	FreezeTime    time.Duration // between adjustments of the drop probability; negative switches them off
-	DropIncrease  float64
-	DropDecrease  float64
-	DecreaseRatio float64
-	Weighted      bool // sessions take tokens by kind
-	GlobalWeight  int
-	LocalWeight   int
-	RenewWeight   int
-}
-
-// RequestThrottle holds requests back before they are executed.
-type RequestThrottle struct {
-	MaxRequests        int // in progress; 0 switches it off
-	StallTime          time.Duration
-	DropStale          bool
-	StaleLatencyCheck  bool
-	StaleCnxnCheck     bool
-	ShutdownTimeout    time.Duration
-	ThrottledOpWait    time.Duration // a request that waited longer is answered THROTTLEDOP; 0 switches it off
-	CommittedBatchSize int           // requests per log flush; 0 has no limit
+	GlobalOutstanding  int           // requests in progress before reads from busy connections pause
+	Memory             int64         // bytes that the server's memory account may come to; 0 is the default, -1 no limit
+	MaxCnxns           int           // connections of the server; 0 or -1 has no limit
+	MaxClientCnxns     int           // connections of one address; 0 or -1 has no limit
+	ListenBacklog      int           // connections that wait to be accepted; -1 is the system's limit
+	JuteMaxBuffer      int           // bytes of the largest request
+	TLSHandshakes      int           // TLS handshakes at once; -1 has no limit
+	SessionlessTimeout time.Duration // a connection without a session is closed after this
+	TCPKeepAlive       bool          // the system probes client connections on which nothing moves
 }
 
 // Quorum is what a server knows of its ensemble.
@@ -115,23 +79,17 @@ type Quorum struct {
 	// ClientFromStatic is true when this server's client port comes from zoo.cfg alone, so that the membership text
 	// leaves it out.
 	ClientFromStatic bool
-	// DynamicFile is the file that held Members, or "" when zoo.cfg did.
-	DynamicFile string
+	DynamicFile      string // the file that held Members, or "" when zoo.cfg did
 	// NextMembers was proposed but not known to be active when the server last ran; nil mostly.
 	NextMembers *Members
 
 	PeerType          string // participant or observer, by the server line if there is one
-	InitLimit         int    // ticks for a follower to connect and catch up
-	SyncLimit         int    // ticks a follower may lag
-	ConnectLimit      int    // ticks to connect to the leader
-	ConnectTimeout    time.Duration
-	HandshakeTimeout  time.Duration // negative stands for SyncLimit ticks
-	LeaderServes      bool
-	StandaloneEnabled bool
-	ReconfigEnabled   bool
-	ListenOnAllIPs    bool
-	MultiAddress      bool
-	TCPKeepAlive      bool
+	InitLimit         int    // ticks for a follower to connect and catch up; shown by conf alone
+	SyncLimit         int    // ticks for which clients may stay on a server that has no leader
+	StandaloneEnabled bool   // one voter alone is no ensemble
+	ReconfigEnabled   bool   // reconfig may change the membership
+	ListenOnAllIPs    bool   // peers are listened for on all interfaces, not on the address of the server line
+	MultiAddress      bool   // a server line may have several addresses
 	TLS               QuorumTLS
 	Secret            Secret // by which servers prove who they are
 	SecretFile        string // holds such secrets, one a line; the first is the ensemble's, the others are accepted
@@ -139,7 +97,7 @@ type Quorum struct {
 
 // QuorumTLS is TLS between servers.
 type QuorumTLS struct {
-	Enabled         bool // sslQuorum
+	Enabled         bool // servers talk mutual TLS to each other
 	PortUnification bool // plain connections are accepted too
 	ReloadFiles     bool // certificate files are watched
 	TLS                  // the admin server uses these too
@@ -147,11 +105,10 @@ type QuorumTLS struct {
 
 // Tree switches behaviour of the znode tree.
 type Tree struct {
-	TTL               bool // TTL znodes may be created
-	Emulate353TTL     bool // ephemeralOwner of TTL znodes has the layout of release 3.5.3
-	EnforceQuota      bool
-	EagerACLCheck     bool
-	SkipACL           bool
+	TTL               bool          // TTL znodes may be created
+	Emulate353TTL     bool          // ephemeralOwner of TTL znodes has the layout of release 3.5.3
+	EnforceQuota      bool          // a write above a hard quota is refused
+	SkipACL           bool          // no ACL is checked
 	ContainerInterval time.Duration // between looks for empty containers
 	ContainersPerMin  int           // most containers deleted in a minute
 	ContainerUnused   time.Duration // a container that never had children goes after this; 0 never
@@ -159,84 +116,46 @@ type Tree struct {
 
 // Auth says who is believed and what is demanded.
 type Auth struct {
-	DigestEnabled      bool
-	DigestAlg          string // as java.security.MessageDigest names it
-	SuperDigest        Secret // user:BASE64(HASH(user:password)); empty for none
-	X509SuperUser      string // a distinguished name
-	SASLSuperUsers     []string
-	SASLSuperPassword  Secret
-	SASLAnyUser        string   // the ACL id any SASL user matches
-	SASLSection        string   // of the login configuration file
-	LoginConfig        string   // path of the JAAS file
-	Krb5Conf           string   // path of krb5.conf
-	RequireKerberos    bool     // fail without a krb5 configuration
-	AuthToLocal        string   // Kerberos name rules
-	KerberosDropHost   bool     // of a principal
-	KerberosDropRealm  bool     // of a principal
-	AllowFailedSASL    bool     // a client goes on after failed SASL
-	Schemes            []string // of the providers configured besides digest and ip: sasl, x509, ensemble
-	EnsembleNames      []string
-	RequireSASL        bool     // short for Enforce with sasl alone
-	Enforce            bool     // every connection must authenticate
-	EnforceSchemes     []string // by one of these
-	FIPS               bool
-	AdminXForwardedFor bool
-	Audit              bool
-}
-
-// Admin is the HTTP admin server.
-type Admin struct {
-	Enabled         bool
-	Address         string
-	Port            int // 0 lets the kernel choose
-	CommandURL      string
-	IdleTimeout     time.Duration
-	PortUnification bool // HTTP and HTTPS on one port
-	ForceHTTPS      bool
-	NeedClientAuth  bool
-	RateInterval    time.Duration // between snapshots or restores
-	Snapshot        bool
-	Restore         bool
-}
-
-// MetricsProvider is the Prometheus endpoint of its own.
-type MetricsProvider struct {
-	ClassName      string // one of Apache's three classes
-	Prometheus     bool   // the class is Prometheus's: the ports below are served
-	HTTPHost       string
-	HTTPPort       int // -1 for none
-	HTTPSPort      int // -1 for none
-	ExportJVM      bool
-	RotateSummary  time.Duration
-	NeedClientAuth bool
-	WantClientAuth bool
-	TLS            TLS
+	DigestEnabled     bool   // the scheme digest exists
+	DigestAlg         string // as java.security.MessageDigest names it
+	SuperDigest       Secret // user:BASE64(HASH(user:password)); empty for none
+	X509SuperUser     string // a distinguished name
+	SASLSuperUsers    []string
+	SASLSuperPassword Secret   // of the user super, instead of the one in the login file
+	SASLAnyUser       string   // the ACL id any SASL user matches
+	SASLSection       string   // of the login configuration file
+	LoginConfig       string   // path of the JAAS file
+	AllowFailedSASL   bool     // a client goes on after failed SASL
+	Schemes           []string // of the providers configured besides digest and ip: sasl, x509, ensemble
+	EnsembleNames     []string // names that a client of the scheme ensemble may call this ensemble by
+	RequireSASL       bool     // short for Enforce with sasl alone
+	Enforce           bool     // every connection must authenticate
+	EnforceSchemes    []string // by one of these
 }
 
 // TLS is the key material and rules of one kind of port.
 type TLS struct {
 	Keys                     Store
 	Trust                    Store
-	Protocol                 string // "" for the best one
-	EnabledProtocols         []string
-	CipherSuites             []string
-	AuthProvider             string // scheme that judges certificates, x509
-	ClientAuth               string // none, want or need
-	HostnameVerification     bool
-	PeerHostnameVerification bool // of the connecting side
-	ReverseDNS               bool
-	CRL                      bool
-	OCSP                     bool
+	Protocol                 string        // "" for the best one
+	EnabledProtocols         []string      // versions of TLS; none for TLS 1.2 and 1.3
+	CipherSuites             []string      // by their names in Java; none for those of Go
+	ClientAuth               string        // none, want or need
+	HostnameVerification     bool          // the name in a certificate must be that of the host; false also switches off the check of the connecting side
+	PeerHostnameVerification bool          // of the connecting side
+	ReverseDNS               bool          // a host known by its address alone may be looked up to find its name
+	CRL                      bool          // refused when true: revocation is not checked
+	OCSP                     bool          // refused when true: revocation is not checked
 	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
 	PortUnification          bool          // TLS and plain on the client port
-	CertReload               bool
-	DropHandshakesEarly      bool // refuse handshakes while not serving
+	CertReload               bool          // key and trust stores that change are read again
+	DropHandshakesEarly      bool          // refuse handshakes while not serving
 }
 
 // Store is a key or trust store.
 type Store struct {
-	Location     string
-	Password     Secret
+	Location     string // the file
+	Password     Secret // of the file and its keys
 	PasswordPath string // a file that holds the password and wins over Password
 	Type         string // JKS, PEM, PKCS12, BCFKS, or "" to go by the file's extension
 }
@@ -244,7 +163,7 @@ type Store struct {
 // FourLetterWords is the whitelist of four-letter words.
 type FourLetterWords struct {
 	All   bool
-	Words []string // sorted; srvr is always among them
+	Words []string // srvr is always among them
 }
 
 // Allowed reports whether the four-letter word may be executed.

@@ -59,7 +59,12 @@ const (
 	whyQuorumSASL = "SASL between servers is not supported; set sslQuorum=true for mutual TLS between them"
 	whyTesting    = "it is a hook for tests that can damage data; remove it"
 	whySnapshot   = "snapshots have a format of their own here"
-	whyKerberos   = "Kerberos tickets are kept fresh without outside programs"
+	whyKerberos   = "Kerberos is not supported; use SASL DIGEST-MD5 or TLS certificates"
+	whyConnects   = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
+	whyThrottle   = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
+	whyDial       = "servers give each other a second to connect, and try again until they succeed"
+	whyAdmin      = "there is no HTTP admin server yet; the four-letter words tell the same"
+	whyMetrics    = "there is no endpoint for metrics yet; the word mntr has the same figures"
 )
 
 func honour(name string, w where, k kind, value string, field func(*Config) any) key {
@@ -126,10 +131,10 @@ func table() map[string]key {
 func rows() []key {
 	var all []key
 	for _, part := range [][]key{
-		basicKeys(), storageKeys(), limitKeys(), requestKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
+		basicKeys(), storageKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
 		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
 		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
-		tlsPortKeys(), adminKeys(), metricsKeys(), unusedKeys(), refusedKeys(),
+		tlsPortKeys(), absentKeys(), unusedKeys(), refusedKeys(),
 	} {
 		all = append(all, part...)
 	}

@@ -22,7 +22,6 @@ func basicKeys() []key {
 // storageKeys are about the log, snapshots and their purge.
 func storageKeys() []key {
 	return []key{
-		honour("preAllocSize", asProp, integer, "65536", func(c *Config) any { return &c.Storage.LogPreallocation }).in(1, 1<<21-1),
 		honour("snapCount", asProp, integer, "100000", func(c *Config) any { return &c.Storage.SnapCount }).in(1, int32Max),
 		honour("snapSizeLimitInKb", asProp, long, "4194304", func(c *Config) any { return &c.Storage.SnapSizeLimit }).in(-1, 1<<53),
 		honour("autopurge.snapRetainCount", inFile, integer, "3", func(c *Config) any { return &c.Storage.SnapRetainCount }).in(-1<<31, int32Max),
@@ -46,37 +45,9 @@ func limitKeys() []key {
 		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max),
 		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1, juteMaxBufferMax).
 			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here"),
-		honour("jute.maxbuffer.extrasize", asProp, javaInt, "-1", func(c *Config) any { return &c.Limits.JuteExtraSize }).in(-1, int32Max),
-		honour("largeRequestMaxBytes", asProp, integer, "104857600", func(c *Config) any { return &c.Limits.LargeRequestMax }).in(0, int32Max),
-		honour("largeRequestThreshold", asProp, integer, "-1", func(c *Config) any { return &c.Limits.LargeRequest }).in(-1, int32Max),
 		honour("netty.server.outstandingHandshake.limit", asProp, integer, "-1", func(c *Config) any { return &c.Limits.TLSHandshakes }).in(-1, int32Max),
 		honour("nio.sessionlessCnxnTimeout", asProp, millis, "10000", func(c *Config) any { return &c.Limits.SessionlessTimeout }).in(1, int32Max),
 		honour("clientTcpKeepAlive", asProp, boolean, "false", func(c *Config) any { return &c.Limits.TCPKeepAlive }),
-	}
-}
-
-// requestKeys throttle new connections and requests.
-func requestKeys() []key {
-	return []key{
-		honour("connection_throttle_tokens", asProp, integer, "0", func(c *Config) any { return &c.Limits.Connect.Tokens }).in(0, int32Max),
-		honour("connection_throttle_fill_time", asProp, millis, "1", func(c *Config) any { return &c.Limits.Connect.FillTime }).in(1, int32Max),
-		honour("connection_throttle_fill_count", asProp, integer, "1", func(c *Config) any { return &c.Limits.Connect.FillCount }).in(0, int32Max),
-		honour("connection_throttle_freeze_time", asProp, millis, "-1", func(c *Config) any { return &c.Limits.Connect.FreezeTime }).in(-1, int32Max),
-		honour("connection_throttle_drop_increase", asProp, decimal, "0.02", func(c *Config) any { return &c.Limits.Connect.DropIncrease }).in(0, 1),
-		honour("connection_throttle_drop_decrease", asProp, decimal, "0.002", func(c *Config) any { return &c.Limits.Connect.DropDecrease }).in(0, 1),
-		honour("connection_throttle_decrease_ratio", asProp, decimal, "0", func(c *Config) any { return &c.Limits.Connect.DecreaseRatio }).in(0, 1),
-		honour("connection_throttle_weight_enabled", asProp, boolean, "false", func(c *Config) any { return &c.Limits.Connect.Weighted }),
-		honour("connection_throttle_global_session_weight", asProp, integer, "3", func(c *Config) any { return &c.Limits.Connect.GlobalWeight }).in(1, int32Max),
-		honour("connection_throttle_local_session_weight", asProp, integer, "1", func(c *Config) any { return &c.Limits.Connect.LocalWeight }).in(1, int32Max),
-		honour("connection_throttle_renew_session_weight", asProp, integer, "2", func(c *Config) any { return &c.Limits.Connect.RenewWeight }).in(1, int32Max),
-		honour("request_throttle_max_requests", asProp, integer, "0", func(c *Config) any { return &c.Limits.Request.MaxRequests }).in(0, int32Max),
-		honour("request_throttle_stall_time", asProp, millis, "100", func(c *Config) any { return &c.Limits.Request.StallTime }).in(1, int32Max),
-		honour("request_throttle_drop_stale", asProp, boolean, "true", func(c *Config) any { return &c.Limits.Request.DropStale }),
-		honour("request_stale_latency_check", asProp, boolean, "false", func(c *Config) any { return &c.Limits.Request.StaleLatencyCheck }),
-		honour("request_stale_connection_check", asProp, boolean, "true", func(c *Config) any { return &c.Limits.Request.StaleCnxnCheck }),
-		honour("request_throttler.shutdownTimeout", asProp, millis, "10000", func(c *Config) any { return &c.Limits.Request.ShutdownTimeout }).in(0, int32Max),
-		honour("throttled_op_wait_time", asProp, millis, "0", func(c *Config) any { return &c.Limits.Request.ThrottledOpWait }).in(0, int32Max),
-		honour("maxBatchSize", asProp, integer, "1000", func(c *Config) any { return &c.Limits.Request.CommittedBatchSize }).in(0, int32Max),
 	}
 }
 
@@ -85,16 +56,11 @@ func clusterKeys() []key {
 	return []key{
 		honour("initLimit", inFile, integer, "0", func(c *Config) any { return &c.Quorum.InitLimit }).in(0, int32Max),
 		honour("syncLimit", inFile, integer, "0", func(c *Config) any { return &c.Quorum.SyncLimit }).in(0, int32Max),
-		honour("connectToLearnerMasterLimit", inFile, integer, "0", func(c *Config) any { return &c.Quorum.ConnectLimit }).in(0, int32Max),
-		honour("cnxTimeout", asProp, millis, "5000", func(c *Config) any { return &c.Quorum.ConnectTimeout }).in(1, int32Max),
-		honour("quorumCnxnTimeoutMs", asProp, millis, "-1", func(c *Config) any { return &c.Quorum.HandshakeTimeout }).in(-1, int32Max),
-		honour("leaderServes", asProp, yesNo, "yes", func(c *Config) any { return &c.Quorum.LeaderServes }),
 		honour("standaloneEnabled", inFile, boolean, "true", func(c *Config) any { return &c.Quorum.StandaloneEnabled }),
 		honour("reconfigEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ReconfigEnabled }),
 		honour("dynamicConfigFile", inFile, path, "", func(c *Config) any { return &c.Quorum.DynamicFile }),
 		honour("quorumListenOnAllIPs", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.ListenOnAllIPs }),
 		honour("multiAddress.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Quorum.MultiAddress }),
-		honour("tcpKeepAlive", asProp, boolean, "false", func(c *Config) any { return &c.Quorum.TCPKeepAlive }),
 		honour("sslQuorum", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.Enabled }),
 		honour("portUnification", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.PortUnification }),
 		honour("sslQuorumReloadCertFiles", inFile, boolean, "false", func(c *Config) any { return &c.Quorum.TLS.ReloadFiles }),
@@ -110,7 +76,6 @@ func treeKeys() []key {
 		honour("extendedTypesEnabled", asProp, boolean, "true", func(c *Config) any { return &c.Tree.TTL }).was("false"),
 		honour("emulate353TTLNodes", asProp, boolean, "false", func(c *Config) any { return &c.Tree.Emulate353TTL }),
 		honour("enforceQuota", asProp, boolean, "false", func(c *Config) any { return &c.Tree.EnforceQuota }),
-		honour("enableEagerACLCheck", asProp, boolean, "false", func(c *Config) any { return &c.Tree.EagerACLCheck }),
 		honour("skipACL", asProp, yesNo, "no", func(c *Config) any { return &c.Tree.SkipACL }),
 		honour("znode.container.checkIntervalMs", onlyD, millis, "60000", func(c *Config) any { return &c.Tree.ContainerInterval }).in(1, int32Max),
 		honour("znode.container.maxPerMinute", onlyD, integer, "10000", func(c *Config) any { return &c.Tree.ContainersPerMin }).in(1, int32Max),
@@ -127,13 +92,10 @@ func authKeys() []key {
 		honour("DigestAuthenticationProvider.enabled", asProp, boolean, "true", func(c *Config) any { return &c.Auth.DigestEnabled }),
 		honour("DigestAuthenticationProvider.superDigest", asProp, secret, "", func(c *Config) any { return &c.Auth.SuperDigest }),
 		honour("DigestAuthenticationProvider.digestAlg", asProp, text, "SHA1", func(c *Config) any { return &c.Auth.DigestAlg }).of(digestAlgs...),
-		honour("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", func(c *Config) any { return &c.Auth.AdminXForwardedFor }),
 		honour("X509AuthenticationProvider.superUser", asProp, text, "", func(c *Config) any { return &c.Auth.X509SuperUser }),
 		honour("ensembleAuthName", asProp, list, "", func(c *Config) any { return &c.Auth.EnsembleNames }),
 		honour("enforce.auth.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Auth.Enforce }),
 		honour("enforce.auth.schemes", asProp, list, "", func(c *Config) any { return &c.Auth.EnforceSchemes }),
-		honour("fips-mode", asProp, boolean, "true", func(c *Config) any { return &c.Auth.FIPS }),
-		honour("audit.enable", asProp, boolean, "false", func(c *Config) any { return &c.Auth.Audit }),
 	}
 }
 
@@ -145,11 +107,6 @@ func saslKeys() []key {
 		honour("letAnySaslUserDoX", asProp, text, "", func(c *Config) any { return &c.Auth.SASLAnyUser }),
 		honour("sasl.serverconfig", asProp, text, "Server", func(c *Config) any { return &c.Auth.SASLSection }),
 		honour("java.security.auth.login.config", onlyD, path, "", func(c *Config) any { return &c.Auth.LoginConfig }),
-		honour("java.security.krb5.conf", onlyD, path, "", func(c *Config) any { return &c.Auth.Krb5Conf }),
-		honour("requireKerberosConfig", asProp, boolean, "false", func(c *Config) any { return &c.Auth.RequireKerberos }),
-		honour("security.auth_to_local", asProp, text, "DEFAULT", func(c *Config) any { return &c.Auth.AuthToLocal }),
-		honour("kerberos.removeHostFromPrincipal", asProp, boolean, "false", func(c *Config) any { return &c.Auth.KerberosDropHost }),
-		honour("kerberos.removeRealmFromPrincipal", asProp, boolean, "false", func(c *Config) any { return &c.Auth.KerberosDropRealm }),
 		honour("sessionRequireClientSASLAuth", asProp, boolean, "false", func(c *Config) any { return &c.Auth.RequireSASL }),
 		unused("kerberos.canonicalizeHostNames", asProp, boolean, "false", whyQuorumSASL),
 		unused("kerberos.minReLoginTimeMs", asProp, millis, "60000", whyKerberos),

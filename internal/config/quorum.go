@@ -22,9 +22,6 @@ func (l *loader) quorumRules() {
 	l.joinClientPort("secureClientPort", &l.c.Secure, func(m Member) HostPort { return m.Secure })
 	l.checkRole()
 	q := &l.c.Quorum
-	if q.ConnectLimit == 0 {
-		q.ConnectLimit = q.InitLimit
-	}
 	if l.c.Client.Port < 0 && l.c.Secure.Port < 0 {
 		if !q.Distributed {
 			l.fail("clientPort", "missing; add clientPort=2181 or secureClientPort")

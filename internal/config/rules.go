@@ -15,7 +15,6 @@ func (l *loader) applyRules() {
 	l.sessionRules()
 	l.limitRules()
 	l.fourLetterRules()
-	l.metricsRules()
 	if len(l.errs) == 0 {
 		l.quorumRules()
 	}
@@ -108,14 +107,7 @@ func (l *loader) sessionRules() {
 	}
 }
 
-// extraSizeMin is the least room Apache leaves for its own records.
-const extraSizeMin = 1024
-
 func (l *loader) limitRules() {
-	if n := &l.c.Limits; n.JuteExtraSize < 0 {
-		n.JuteExtraSize = n.JuteMaxBuffer
-	}
-	l.c.Limits.JuteExtraSize = max(l.c.Limits.JuteExtraSize, extraSizeMin)
 	if l.c.Tree.SkipACL {
 		l.warnAt(l.given["skipACL"], "skipACL", "ACCESS CONTROL IS OFF: any client may read and change every znode")
 	}
@@ -170,12 +162,4 @@ func (l *loader) fourLetterRules() {
 	}
 	slices.Sort(words)
 	w.Words = slices.Compact(words)
-}
-
-func (l *loader) metricsRules() {
-	m := &l.c.Metrics
-	m.Prometheus = m.ClassName == prometheusProvider
-	if m.Prometheus && m.HTTPPort < 0 && m.HTTPSPort < 0 {
-		l.fail("metricsProvider.className", "it needs a port; add metricsProvider.httpPort or metricsProvider.httpsPort")
-	}
 }

@@ -121,6 +121,9 @@ func (s *Server) leaderUptime() int64 {
 func (s *Server) synced(d time.Duration, _ int) {
 	s.meters.fsync.Observe(d.Milliseconds())
 	s.meters.flush.Observe(d.Milliseconds())
+	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
+		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond), "fsync.warningthresholdms", limit.Milliseconds())
+	}
 }
 
 // countSessionless counts a connection that said too little in its time.

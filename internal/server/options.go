@@ -29,7 +29,7 @@ type Options struct {
 	DataDir string   // dataDir: snapshots, and the log unless LogDir names another
 	LogDir  string   // dataLogDir
 	Listen  []string // client addresses, "host:port"; port 0 lets the kernel choose
-	Backlog int      // clientPortListenBacklog, as Apache prints it
+	Backlog int      // clientPortListenBacklog; 0 or less is the system's
 
 	// Members is the ensemble (server.N), this server included; empty for a
 	// server alone.
@@ -91,7 +91,8 @@ type Options struct {
 
 	SnapCount     int           // snapCount: changes between snapshots
 	SnapBytes     int64         // snapSizeLimitInKb: log bytes that force one
-	SnapshotsKept int           // autopurge.snapRetainCount
+	SnapshotsKept int           // autopurge.snapRetainCount; storage.KeepAll never purges (autopurge.purgeInterval=0)
+	FsyncWarning  time.Duration // fsync.warningthresholdms: a slower flush of the log is logged; 0 logs none
 	ReapInterval  time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute int           // znode.container.maxPerMinute
 	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -296,6 +297,9 @@ func (s *Server) listenForClients(addr string) (net.Listener, error) {
 	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+	}
+	if s.opt.Backlog > 0 {
+		socket.SetBacklog(l, s.opt.Backlog)
 	}
 	return l, nil
 }

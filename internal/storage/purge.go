@@ -4,11 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 )
 
 // SnapshotsKept is how many verified snapshots a server keeps unless told otherwise.
 const SnapshotsKept = 3
+
+// KeepAll as the number of snapshots to keep makes Purge remove nothing while there is space.
+const KeepAll = math.MaxInt
 
 // Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep less than 1 means
 // SnapshotsKept; where space is short (SpaceState.Short) it is 1, whatever the caller says. Snapshots not verified since Open are read and verified first; one that is damaged does not count. It may take
@@ -25,6 +29,9 @@ func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	}
 	if state, err := d.look(); err == nil && state.Short {
 		keep = 1
+	}
+	if keep == KeepAll {
+		return 0, 0, nil
 	}
 	kept, err := d.newestVerified(keep)
 	if err != nil || len(kept) == 0 {

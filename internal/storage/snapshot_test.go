@@ -235,6 +235,20 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
+// TestKeepAll: a purge that is to keep everything removes nothing.
+func TestKeepAll(t *testing.T) {
+	t.Parallel()
+	memory := NewMemFS()
+	d := filled(t, memory, 60)
+	for i := uint64(10); i <= 60; i += 10 {
+		takeSnapshot(t, d, i, []byte{byte(i)})
+	}
+	before := namesOf(memory)
+	if snapshots, segments, err := d.Purge(KeepAll); snapshots+segments != 0 || err != nil || !slices.Equal(before, namesOf(memory)) {
+		t.Errorf("it removed %d snapshots, %d segments: %v", snapshots, segments, err)
+	}
+}
+
 // TestRefusals: a log that no snapshot connects to, another cluster's directory, a directory in use.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,93 @@
+package config
+
+// absentKeys are accepted, with a warning, and have no effect: they belong to what Zooid has not, or not yet, or does
+// without a setting.
+func absentKeys() []key {
+	return append([]key{
+		unused("preAllocSize", asProp, integer, "65536", "log segments are made whole, in sizes that grow up to 64 MiB").in(1, 1<<21-1),
+		unused("jute.maxbuffer.extrasize", asProp, javaInt, "-1", "what servers add to a request does not count against jute.maxbuffer").in(-1, int32Max),
+		unused("largeRequestMaxBytes", asProp, integer, "104857600", "the memory account bounds requests of every size; see memory.limit").in(0, int32Max),
+		unused("largeRequestThreshold", asProp, integer, "-1", "the memory account bounds requests of every size; see memory.limit").in(-1, int32Max),
+		unused("connection_throttle_tokens", asProp, integer, "0", whyConnects).in(0, int32Max),
+		unused("connection_throttle_fill_time", asProp, millis, "1", whyConnects).in(1, int32Max),
+		unused("connection_throttle_fill_count", asProp, integer, "1", whyConnects).in(0, int32Max),
+		unused("connection_throttle_freeze_time", asProp, millis, "-1", whyConnects).in(-1, int32Max),
+		unused("connection_throttle_drop_increase", asProp, decimal, "0.02", whyConnects).in(0, 1),
+		unused("connection_throttle_drop_decrease", asProp, decimal, "0.002", whyConnects).in(0, 1),
+		unused("connection_throttle_decrease_ratio", asProp, decimal, "0", whyConnects).in(0, 1),
+		unused("connection_throttle_weight_enabled", asProp, boolean, "false", whyConnects),
+		unused("connection_throttle_global_session_weight", asProp, integer, "3", whyConnects).in(1, int32Max),
+		unused("connection_throttle_local_session_weight", asProp, integer, "1", whyConnects).in(1, int32Max),
+		unused("connection_throttle_renew_session_weight", asProp, integer, "2", whyConnects).in(1, int32Max),
+		unused("request_throttle_max_requests", asProp, integer, "0", whyThrottle).in(0, int32Max),
+		unused("request_throttle_stall_time", asProp, millis, "100", whyThrottle).in(1, int32Max),
+		unused("request_throttle_drop_stale", asProp, boolean, "true", whyThrottle),
+		unused("request_stale_latency_check", asProp, boolean, "false", whyThrottle),
+		unused("request_stale_connection_check", asProp, boolean, "true", whyThrottle),
+		unused("request_throttler.shutdownTimeout", asProp, millis, "10000", "a server that stops closes its connections at once; sessions go on elsewhere").in(0, int32Max),
+		unused("throttled_op_wait_time", asProp, millis, "0", whyThrottle).in(0, int32Max),
+		unused("maxBatchSize", asProp, integer, "1000", "the log is flushed whenever the disk is free").in(0, int32Max),
+		unused("enableEagerACLCheck", asProp, boolean, "false", "permissions are checked once, where a request is applied"),
+		unused("connectToLearnerMasterLimit", inFile, integer, "0", whyDial).in(0, int32Max),
+		unused("cnxTimeout", asProp, millis, "5000", whyDial).in(1, int32Max),
+		unused("quorumCnxnTimeoutMs", asProp, millis, "-1", whyDial).in(-1, int32Max),
+		unused("leaderServes", asProp, yesNo, "yes", "the leader serves clients as any server does"),
+		unused("tcpKeepAlive", asProp, boolean, "false", "connections between servers carry heartbeats, which find a dead one"),
+		unused("fips-mode", asProp, boolean, "true", "TLS is the same in either mode; host names are verified as the ssl keys say"),
+		unused("audit.enable", asProp, boolean, "false", "there is no audit log yet; nothing is audited"),
+		unused("java.security.krb5.conf", onlyD, path, "", whyKerberos),
+		unused("security.auth_to_local", asProp, text, "DEFAULT", whyKerberos),
+		unused("kerberos.removeHostFromPrincipal", asProp, boolean, "false", whyKerberos),
+		unused("kerberos.removeRealmFromPrincipal", asProp, boolean, "false", whyKerberos),
+		unused("ssl.authProvider", asProp, text, "x509", "there is one provider for certificates").of("x509"),
+	}, endpointKeys()...)
+}
+
+// The metrics provider classes of Apache.
+const (
+	defaultProvider    = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
+	nullProvider       = "org.apache.zookeeper.metrics.impl.NullMetricsProvider"
+	prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+)
+
+// endpointKeys are about the HTTP servers of Apache: the admin server and the one for metrics.
+func endpointKeys() []key {
+	all := []key{
+		unused("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", whyAdmin),
+		unused("admin.enableServer", asProp, boolean, "false", whyAdmin),
+		unused("admin.serverAddress", asProp, text, "0.0.0.0", whyAdmin),
+		unused("admin.serverPort", asProp, integer, "8080", whyAdmin).in(0, 65535),
+		unused("admin.idleTimeout", asProp, millis, "30000", whyAdmin).in(1, int32Max),
+		unused("admin.commandURL", asProp, text, "/commands", whyAdmin),
+		unused("admin.portUnification", asProp, boolean, "false", whyAdmin),
+		unused("admin.forceHttps", asProp, boolean, "false", whyAdmin),
+		unused("admin.needClientAuth", asProp, boolean, "false", whyAdmin),
+		unused("admin.rateLimiterIntervalInMS", asProp, millis, "300000", whyAdmin).in(0, int32Max),
+		unused("admin.snapshot.enabled", asProp, boolean, "true", whyAdmin),
+		unused("admin.restore.enabled", asProp, boolean, "true", whyAdmin),
+		unused("metricsProvider.className", inFile, text, defaultProvider, whyMetrics).of(defaultProvider, nullProvider, prometheusProvider),
+		unused("metricsProvider.httpHost", inFile, text, "0.0.0.0", whyMetrics),
+		unused("metricsProvider.httpPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
+		unused("metricsProvider.httpsPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
+		unused("metricsProvider.exportJvmInfo", inFile, boolean, "true", whyMetrics),
+		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds, "60", whyMetrics).in(1, int32Max),
+		unused("metricsProvider.ssl.need.client.auth", inFile, boolean, "true", whyMetrics),
+		unused("metricsProvider.ssl.want.client.auth", inFile, boolean, "true", whyMetrics),
+	}
+	for _, store := range []string{"keyStore", "trustStore"} {
+		all = append(all,
+			unused("metricsProvider.ssl."+store+".location", inFile, path, "", whyMetrics),
+			unused("metricsProvider.ssl."+store+".password", inFile, secret, "", whyMetrics),
+			unused("metricsProvider.ssl."+store+".type", inFile, text, "", whyMetrics).of(storeTypes...),
+		)
+	}
+	return append(all,
+		unused("metricsProvider.ssl.enabledProtocols", inFile, list, "", whyMetrics),
+		unused("metricsProvider.ssl.ciphersuites", inFile, list, "", whyMetrics),
+		unused("metricsProvider.numWorkerThreads", inFile, integer, "10", whyTuning),
+		unused("metricsProvider.maxQueueSize", inFile, integer, "1000000", whyTuning),
+		unused("metricsProvider.workerShutdownTimeoutMs", inFile, millis, "1000", whyTuning),
+		unused("metricsProvider.httpVersion", asProp, integer, "11", whyMetrics),
+		unused("admin.httpVersion", asProp, integer, "11", whyAdmin),
+	)
+}
