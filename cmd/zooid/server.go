@@ -73,6 +73,10 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			log.Info("stopping: a signal asked for it")
 			err = s.Close()
 		case err = <-s.Failed():
+			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {
+				log.Error("the server ended with an error", "err", err)
+				return 1 // and not Close: it would wait for who waits for the state
+			}
 			s.Close()
 		}
 		healed, healing := heal(opt, err, time.Now())

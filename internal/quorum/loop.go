@@ -246,8 +246,12 @@ func (l *Loop) begin() error {
 	return l.node.Bootstrap(voters)
 }
 
-// Tick advances the loop's clock by one tick; Turn follows.
+// Tick advances the loop's clock by one tick; Turn follows. It does nothing once the loop
+// has failed: the state machine may be unusable.
 func (l *Loop) Tick() {
+	if l.failed != nil {
+		return
+	}
 	l.ticks++
 	if err := l.disk.Err(); err != nil && l.failed == nil {
 		l.failed = err // found by others than the loop: in a peer's snapshot, say
@@ -292,8 +296,15 @@ func (l *Loop) Resting() bool {
 		!slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID != l.o.ID })
 }
 
-// Handle takes what the shell brings; Turn follows.
+// Handle takes what the shell brings; Turn follows. As Tick, it does nothing once the loop
+// has failed.
 func (l *Loop) Handle(e Event) {
+	if l.failed != nil {
+		if e.File != nil {
+			e.File.Abort()
+		}
+		return
+	}
 	switch e.Kind {
 	case EventRaft:
 		if err := l.step(e); err != nil {

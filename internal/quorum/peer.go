@@ -164,7 +164,9 @@ func (p *Peer) turns() (err error) {
 	resting := false
 	stop, leaving := p.stop, 0 // ticks left to wait for a successor
 	for p.loop.Failed() == nil {
-		p.loop.Turn()
+		if p.loop.Turn(); p.loop.Failed() != nil {
+			break
+		}
 		p.transport.inForce.Store(p.loop.levels.inForce)
 		if rests := p.loop.Resting(); rests != resting {
 			resting = rests

@@ -70,7 +70,7 @@ func NewReplica(o ReplicaOptions) (*Replica, uint64, error) {
 		membership: opt.Membership, vet: o.Vet, readOnlyMode: opt.ReadOnlyMode && len(opt.Members) > 1,
 		now: o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
 		expiry: newExpiry(opt.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&opt, o.Now()/1e6),
-		tree: t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
+		broken: breakdown{dir: o.Dir, version: opt.Version}, tree: t, clients: map[int64]*client{}, sessions: map[int64]*client{}, watches: watch.New(),
 	}
 	r.snapshots.count, r.snapshots.bytes = int64(opt.SnapCount), opt.SnapBytes
 	r.noteLevel()

@@ -98,6 +98,8 @@ type Options struct {
 	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never
 	Log           *slog.Logger
 	Version       string // as the srvr word prints it
+
+	observe func(*tree.Result) // see ReplicaOptions.Observe; for tests
 }
 
 // Defaults of the options that zero would make useless.

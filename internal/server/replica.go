@@ -49,6 +49,8 @@ type replica struct {
 	stats      serverStats
 	meters     *meters
 
+	broken breakdown
+
 	mu       sync.RWMutex
 	tree     *tree.Tree
 	clients  map[int64]*client // by cnx, from the connect request on
@@ -94,29 +96,42 @@ type limits struct {
 // for the clients connected here. An error means that our own log holds
 // something we didn't write; to go on would be to diverge.
 func (r *replica) Apply(entries []quorum.Entry) error {
+	pushed, err := r.applyAll(entries)
+	if pushed != nil {
+		pushed.push()
+	}
+	return err
+}
+
+// applyAll is Apply but for what is left to write on one connection. After a panic mu
+// stays locked.
+func (r *replica) applyAll(entries []quorum.Entry) (push *client, err error) {
 	now := r.now()
 	r.mu.Lock()
-	visit := func(res *tree.Result) { r.applied(res, now) }
+	defer r.breakDown(&err)
+	visit := func(res *tree.Result) {
+		r.applied(res, now)
+		r.broken.requests++
+	}
 	for _, e := range entries {
+		r.broken.entry, r.broken.requests = e, 0
 		if err := r.applyEntry(e, visit); err != nil {
 			r.mu.Unlock()
 			newer, diverged := (*tree.NewerError)(nil), (*divergedAloneError)(nil)
 			if errors.As(err, &newer) || errors.As(err, &diverged) {
-				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
+				return nil, fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
 			}
-			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
+			return nil, fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
 		r.catchUp()
 	}
 	r.writes.flush()
 	r.answers.flush(r)
-	pushed := r.flush()
+	push = r.flush()
+	r.broken.entry = quorum.Entry{} // its memory is the log's
 	r.mu.Unlock()
-	if pushed != nil {
-		pushed.push()
-	}
-	return nil
+	return push, nil
 }
 
 // flush wakes the connections that got output. If there is only one it may return

@@ -149,7 +149,7 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	options := ReplicaOptions{
 		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters, early: early,
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
-		Vet: s.vetReconfig,
+		Vet: s.vetReconfig, Observe: opt.observe,
 	}
 	if err := adopt(dir, opt.ID, options); err != nil {
 		dir.Close()
@@ -246,16 +246,24 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 		s.mu.Unlock()
-		s.peer.Close()
-		s.mu.Lock()
-		for nc := range s.conns {
-			nc.Close()
+		if s.replica.broken.happened.Load() {
+			s.closeConns()
+			s.replica.broken.yield(s.replica)
 		}
-		s.mu.Unlock()
+		s.peer.Close()
+		s.closeConns()
 		s.wg.Wait()
 		s.closed = s.dir.Close()
 	})
 	return s.closed
+}
+
+func (s *Server) closeConns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for nc := range s.conns {
+		nc.Close()
+	}
 }
 
 func (s *Server) listen() error {

@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// A Report tells of a log entry at which applying it panicked. It lies beside the log in
+// two files: entry-N.report, a text for people whose first lines say which entry it is
+// about, and entry-N.raw, the entry's bytes.
+//
+//	zooid entry report
+//	format 1
+//	cluster 0123456789abcdef
+//	entry 1234
+//	term 5
+//	sha256 64 hexadecimal digits
+//
+//	what happened
+type Report struct {
+	Cluster     uint64
+	Index, Term uint64
+	Hash        Hash   // of Data
+	Data        []byte // the entry; nil for a report that was read
+	Text        string
+}
+
+// A Hash is the SHA-256 of an entry's bytes.
+type Hash [sha256.Size]byte
+
+// String returns the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// HashEntry returns the hash of an entry's bytes.
+func HashEntry(data []byte) Hash { return sha256.Sum256(data) }
+
+const (
+	entryPrefix  = "entry-"
+	reportSuffix = ".report"
+	rawSuffix    = ".raw"
+	reportHead   = "zooid entry report\nformat 1\n"
+
+	// reportsMax bounds the reports beside a log: each has an entry's size, and whoever
+	// finds so many has more to do than to read another one.
+	reportsMax = 16
+	// reportSizeMax bounds a report's text. A stack and an entry of thousands of requests
+	// are cut to fit.
+	reportSizeMax = 256 << 10
+)
+
+func (r *Report) append(b []byte) []byte {
+	return fmt.Appendf(b, "%scluster %016x\nentry %d\nterm %d\nsha256 %v\n\n%s", reportHead, r.Cluster, r.Index, r.Term, r.Hash, r.Text)
+}
+
+// ParseReport reads what a report's file holds.
+func ParseReport(b []byte) (Report, error) {
+	var r Report
+	if len(b) > reportSizeMax {
+		return r, fmt.Errorf("read an entry's report: it has more than %d bytes", reportSizeMax)
+	}
+	rest, ok := bytes.CutPrefix(b, []byte(reportHead))
+	head, text, whole := bytes.Cut(rest, []byte("\n\n"))
+	var sum string
+	if ok && whole {
+		_, err := fmt.Sscanf(string(head), "cluster %x\nentry %d\nterm %d\nsha256 %64s", &r.Cluster, &r.Index, &r.Term, &sum)
+		ok = err == nil && r.Hash.parse(sum)
+	}
+	r.Text = string(text)
+	if !ok || !whole || !bytes.Equal(r.append(nil), b) {
+		return Report{}, errors.New("read an entry's report: it does not begin as this version writes one")
+	}
+	return r, nil
+}
+
+func (h *Hash) parse(text string) bool {
+	n, err := hex.Decode(h[:], []byte(text[:min(len(text), 2*len(h))]))
+	return err == nil && n == len(h)
+}
+
+// KeepReport keeps a report and its entry beside the log, and returns the report's path.
+// The same entry's, from an earlier start, stays as it is; kept is false then.
+func (d *Dir) KeepReport(r Report) (path string, kept bool, err error) {
+	r.Cluster, r.Hash = d.log.cluster, HashEntry(r.Data)
+	path = filepath.Join(d.log.path, fmt.Sprintf("%s%d%s", entryPrefix, r.Index, reportSuffix))
+	names, err := d.fs.ReadDir(d.log.path)
+	if err != nil {
+		return "", false, fmt.Errorf("list the reports in %s: %w", d.log.path, err)
+	}
+	others := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, entryPrefix) && strings.HasSuffix(name, reportSuffix) && filepath.Join(d.log.path, name) != path {
+			others++
+		}
+	}
+	b, err := readBounded(d.fs, path, reportSizeMax)
+	if err == nil {
+		if was, err := ParseReport(b); err == nil && was.Index == r.Index && was.Term == r.Term && was.Hash == r.Hash {
+			return path, false, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	if others >= reportsMax {
+		return "", false, fmt.Errorf("keep a report in %s: there are %d already; move them elsewhere", d.log.path, others)
+	}
+	raw := strings.TrimSuffix(path, reportSuffix) + rawSuffix
+	if err := replaceFile(d.fs, raw, r.Data); err != nil {
+		return "", false, fmt.Errorf("keep an entry beside its report: %w", err)
+	}
+	text := r.append(nil)
+	if err := replaceFile(d.fs, path, text[:min(len(text), reportSizeMax)]); err != nil {
+		return "", false, fmt.Errorf("keep an entry's report: %w", err)
+	}
+	return path, true, nil
+}
+
+// Reports returns the reports beside the log in a directory, by ascending index.
+func Reports(fsys FS, logDir string) ([]Report, error) {
+	var all []Report
+	err := eachEntryFile(fsys, logDir, reportSuffix, func(path string, index uint64) error {
+		b, err := readBounded(fsys, path, reportSizeMax)
+		if err != nil {
+			return err
+		}
+		r, err := ParseReport(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if r.Index == index {
+			all = append(all, r)
+		}
+		return nil
+	})
+	return all, err
+}
