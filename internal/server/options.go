@@ -16,6 +16,10 @@ type Member = quorum.Member
 // DivergedError is what Failed delivers of a server that a majority proved wrong.
 type DivergedError = quorum.DivergedError
 
+// PanicError is what Failed delivers of a server on which applying an entry panicked. The
+// process had best end without Close, which waits for connections to end.
+type PanicError = quorum.PanicError
+
 // PeerTLS says how servers talk TLS to each other; the zero value has none.
 type PeerTLS = quorum.Secure
 

@@ -48,8 +48,7 @@ type replica struct {
 	memory     memoryAccount
 	stats      serverStats
 	meters     *meters
-
-	broken breakdown
+	broken     breakdown
 
 	mu       sync.RWMutex
 	tree     *tree.Tree
@@ -95,33 +94,26 @@ type limits struct {
 // Apply evaluates committed entries, in order, and queues everything they mean
 // for the clients connected here. An error means that our own log holds
 // something we didn't write; to go on would be to diverge.
-func (r *replica) Apply(entries []quorum.Entry) error {
-	pushed, err := r.applyAll(entries)
-	if pushed != nil {
-		pushed.push()
-	}
-	return err
-}
-
-// applyAll is Apply but for what is left to write on one connection. After a panic mu
-// stays locked.
-func (r *replica) applyAll(entries []quorum.Entry) (push *client, err error) {
+func (r *replica) Apply(entries []quorum.Entry) (err error) {
+	var push *client
+	defer func() {
+		if push != nil {
+			push.push()
+		}
+	}()
 	now := r.now()
 	r.mu.Lock()
 	defer r.breakDown(&err)
-	visit := func(res *tree.Result) {
-		r.applied(res, now)
-		r.broken.requests++
-	}
+	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
 	for _, e := range entries {
 		r.broken.entry, r.broken.requests = e, 0
 		if err := r.applyEntry(e, visit); err != nil {
 			r.mu.Unlock()
 			newer, diverged := (*tree.NewerError)(nil), (*divergedAloneError)(nil)
 			if errors.As(err, &newer) || errors.As(err, &diverged) {
-				return nil, fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
+				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
 			}
-			return nil, fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
+			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
 		}
 		r.countEntry(e, now)
 		r.catchUp()
@@ -131,7 +123,7 @@ func (r *replica) applyAll(entries []quorum.Entry) (push *client, err error) {
 	push = r.flush()
 	r.broken.entry = quorum.Entry{} // its memory is the log's
 	r.mu.Unlock()
-	return push, nil
+	return nil
 }
 
 // flush wakes the connections that got output. If there is only one it may return

@@ -246,24 +246,23 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 		s.mu.Unlock()
-		if s.replica.broken.happened.Load() {
-			s.closeConns()
-			s.replica.broken.yield(s.replica)
+		broken := s.replica.broken.happened.Load()
+		if !broken {
+			s.peer.Close()
 		}
-		s.peer.Close()
-		s.closeConns()
+		s.mu.Lock()
+		for nc := range s.conns {
+			nc.Close()
+		}
+		s.mu.Unlock()
+		if broken { // nobody can be shown anything any more
+			s.replica.mu.Unlock()
+			s.peer.Close()
+		}
 		s.wg.Wait()
 		s.closed = s.dir.Close()
 	})
 	return s.closed
-}
-
-func (s *Server) closeConns() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for nc := range s.conns {
-		nc.Close()
-	}
 }
 
 func (s *Server) listen() error {

@@ -16,9 +16,14 @@ const (
 
 // Describe tells people what a batch asks for, one line for each request; that number
 // from, counted from 0, is marked, and so few follow that the text stays readable. It
-// shows neither data nor passwords. It takes any bytes.
-func Describe(batch []byte, mark int) string {
+// shows neither data nor passwords. It takes any bytes, and doesn't panic itself.
+func Describe(batch []byte, mark int) (told string) {
 	var text strings.Builder
+	defer func() {
+		if cause := recover(); cause != nil {
+			told = fmt.Sprintf("%s   then: it can't be told: %v\n", text.String(), cause)
+		}
+	}()
 	records := NewRecords(batch)
 	fmt.Fprintf(&text, "batch of %d bytes, time %d\n", len(batch), records.Time())
 	var q Request
