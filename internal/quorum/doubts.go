@@ -86,6 +86,14 @@ func (e *UndecidedError) Error() string {
 		e.Voters, e.Index, strings.Join(have, ", "))
 }
 
+// A DivergedAloneError says that a server alone came to another state than its log tells
+// of. There is no other server to take the right one from. Found with errors.As.
+type DivergedAloneError struct{ Index, Digest uint64 }
+
+func (e *DivergedAloneError) Error() string {
+	return fmt.Sprintf("the state after entry %d is not the one that this server had when it wrote the log (digest %016x then): its newest snapshot, its memory or this version is at fault. Remove nothing. Keep a copy of the data directory, start the server on another machine or with the version that it ran before, and restore a backup if that doesn't help", e.Index, e.Digest)
+}
+
 // begin opens a doubt: a digest was met that is not this server's.
 func (d *doubts) begin(l *Loop) {
 	if d.open || l.sole {

@@ -27,7 +27,7 @@ func TestDivergedAlone(t *testing.T) {
 	}
 	last, digest := r.tree.LastIndex(), r.tree.Digest()
 	err := r.Apply(entry(digest + 1))
-	var diverged *divergedAloneError
+	var diverged *quorum.DivergedAloneError
 	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "Remove nothing") || strings.Contains(err.Error(), "myid") {
 		t.Fatalf("an entry that was written on another state: %v", err)
 	}

@@ -180,14 +180,6 @@ func (r *replica) Doubtful() bool {
 	return was
 }
 
-// divergedAloneError says that a server alone came to another state than its log tells
-// of. There is no other server to take the right one from.
-type divergedAloneError struct{ index, digest uint64 }
-
-func (e *divergedAloneError) Error() string {
-	return fmt.Sprintf("the state after entry %d is not the one that this server had when it wrote the log (digest %016x then): its newest snapshot, its memory or this version is at fault. Remove nothing. Keep a copy of the data directory, start the server on another machine or with the version that it ran before, and restore a backup if that doesn't help", e.index, e.digest)
-}
-
 // applyEntry evaluates one committed entry.
 func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	if len(e.Data) == 0 {
@@ -201,7 +193,7 @@ func (r *replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
 	if r.digests.differs(index, digest) {
 		if r.alone {
-			return &divergedAloneError{index, digest}
+			return &quorum.DivergedAloneError{Index: index, Digest: digest}
 		}
 		r.doubtful = true // who is right is for the quorum to find out
 	}

@@ -109,7 +109,7 @@ func (r *replica) Apply(entries []quorum.Entry) (err error) {
 		r.broken.entry, r.broken.requests = e, 0
 		if err := r.applyEntry(e, visit); err != nil {
 			r.mu.Unlock()
-			newer, diverged := (*tree.NewerError)(nil), (*divergedAloneError)(nil)
+			newer, diverged := (*tree.NewerError)(nil), (*quorum.DivergedAloneError)(nil)
 			if errors.As(err, &newer) || errors.As(err, &diverged) {
 				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
 			}
