@@ -19,6 +19,10 @@ import (
 //   - Where no majority has the same state, as with two servers, or none answers for
 //     doubtTicks while there is a leader, the server stops, and tells nobody to
 //     remove anything.
+//   - A leader gives its state to no other server while it is in doubt, and before it
+//     does it asks the voters that have the same entries (mayGive). Whoever takes a
+//     snapshot has the sender's digest from then on: it would make a wrong state
+//     that of a majority.
 //
 // Digests of earlier terms' leaders may be those of a server that was found to be
 // wrong; they too raise no more than a doubt.
@@ -37,6 +41,9 @@ const (
 	doubtRenewTicks = 20
 	// doubtAnswerTicks is how long answers to the others may take.
 	doubtAnswerTicks = 10
+	// givenTicks is for how long a leader may give its state to others without asking
+	// again.
+	givenTicks = 20
 	// doubtLevel is the feature level from which on servers know the question.
 	doubtLevel = 2
 )
@@ -51,6 +58,15 @@ type doubts struct {
 	settled uint64              // a majority had this server's digest after that entry
 	votes   map[uint64]uint64   // digests after index, by voter
 	asking  map[uint64]digestAt // peers' questions about entries not yet applied here
+	giving  giving
+}
+
+// giving is a leader's question before it gives its state to others.
+type giving struct {
+	index   uint64   // the digest after this entry is asked for; 0: nothing is asked
+	awaited []uint64 // voters that have not answered
+	since   uint64   // tick of the question
+	until   uint64   // tick up to which no other question is needed
 }
 
 // digestAt is the digest of a state after an entry.
@@ -160,10 +176,43 @@ func (d *doubts) compare(l *Loop, from uint64, theirs digestAt, answer bool) {
 	if ok && own != theirs.digest && theirs.index > d.settled {
 		d.begin(l)
 	}
+	if ok && theirs.index == d.giving.index {
+		d.giving.awaited = slices.DeleteFunc(d.giving.awaited, func(id uint64) bool { return id == from })
+	}
 	if d.open && theirs.index == d.index {
 		d.votes[from] = theirs.digest
 		d.judge(l)
 	}
+}
+
+// mayGive reports whether this leader may send a snapshot of its state. It first asks
+// the voters that have all entries applied here whether they have the same state; one
+// that doesn't answer within doubtAnswerTicks is waited for no longer.
+func (d *doubts) mayGive(l *Loop) bool {
+	s := &d.giving
+	switch {
+	case d.open:
+		return false
+	case l.ticks < s.until:
+		return true
+	case s.index == 0:
+		own, ok := l.o.State.DigestAt(l.applied)
+		if !ok {
+			return true // it has nothing to compare
+		}
+		*s = giving{index: l.applied, since: l.ticks}
+		for _, f := range l.node.Followers() {
+			if f.Voter && f.Active && f.Match >= l.applied && l.levels.of(f.ID) >= doubtLevel {
+				s.awaited = append(s.awaited, f.ID)
+				l.tellDigest(f.ID, s.index, own, digestQuestion)
+			}
+		}
+	}
+	if len(s.awaited) > 0 && l.ticks-s.since < doubtAnswerTicks {
+		return false
+	}
+	*s = giving{until: l.ticks + givenTicks}
+	return true
 }
 
 // judge looks whether a majority of the voters has one digest.

@@ -101,3 +101,33 @@ func TestDoubtIsDispelled(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtfulStateIsNotSpread has a leader with a wrong state and a server that needs
+// a snapshot: while another server contradicts the leader, it gives its state to nobody.
+// A third that took it would make the wrong state that of a majority.
+func TestDoubtfulStateIsNotSpread(t *testing.T) {
+	for _, odd := range []bool{false, true} {
+		c, lead := doubting(t, 1, 2, 3)
+		away := c.bodies[lead.id%3+1]
+		c.crash(away.id)
+		for _, b := range c.bodies {
+			b.snapshot = 1
+		}
+		for n := range uint64(300) { // more than a segment of the log
+			lead.say(2 + n)
+			c.step(2)
+		}
+		if odd {
+			lead.odd = 99
+		}
+		c.restart(away.id)
+		c.step(3 * doubtTicks)
+		var undecided *UndecidedError
+		switch got := len(c.bodies[away.id].applied) >= 300; {
+		case got == odd:
+			t.Errorf("leader odd: %t; the one that was away has taken its state: %t", odd, got)
+		case odd != errors.As(lead.failed, &undecided):
+			t.Errorf("leader odd: %t; it ended with %v", odd, lead.failed)
+		}
+	}
+}

@@ -487,6 +487,10 @@ func (l *Loop) send(m *pb.Message) {
 			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 			return
 		}
+		if !l.doubts.mayGive(l) {
+			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // it is tried again
+			return
+		}
 		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), slices.Clone(b))
 		return
 	}

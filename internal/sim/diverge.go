@@ -24,18 +24,44 @@ func (p *Plan) drawDivergence(r *rand.Rand) {
 	p.sortFaults()
 }
 
-// diverges reports whether a divergence of a server can be told: a majority of the
-// voters is there, has nothing wrong, and knows how to ask.
+// diverges reports whether a server may diverge: it has nothing wrong, and all voters
+// are there and know how to ask.
 func (w *World) diverges(s *host) bool {
 	if s.life == nil || s.life.loop == nil || s.unfit() || !slices.Contains(w.voters, s.id) || !w.spares(s) {
 		return false
 	}
 	for _, id := range w.voters {
-		if l := w.servers[id-1].life; l == nil || l.level < tree.FeatureLevelMax || w.servers[id-1].diverged {
+		if l := w.servers[id-1].life; l == nil || l.loop == nil || l.level < tree.FeatureLevelMax || w.servers[id-1].diverged {
 			return false
 		}
 	}
 	return true
+}
+
+// told reports whether a majority of the voters beside s would contradict it at once:
+// they reach each other and s, and have come nearly as far. A divergence while others
+// are away can be undecidable: who comes back may have only what s gives it.
+func (w *World) told(s *host) bool {
+	const nearly = 5 // entries
+	if !w.diverges(s) {
+		return false
+	}
+	others := slices.DeleteFunc(slices.Clone(w.voters), func(id uint64) bool { return id == s.id })
+	for _, id := range w.voters {
+		for _, other := range w.voters {
+			if w.cut(w.servers[id-1].index, w.servers[other-1].index) {
+				return false
+			}
+		}
+	}
+	first := s.life.loop.Status().Applied
+	near := 0
+	for _, id := range others {
+		if w.servers[id-1].life.loop.Status().Applied+nearly >= first {
+			near++
+		}
+	}
+	return near > len(w.voters)/2
 }
 
 // twist returns entries of which the first with requests changes a setting too.

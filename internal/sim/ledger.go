@@ -357,7 +357,7 @@ func (m *watched) Apply(entries []quorum.Entry) error {
 	if m.l.w.ended {
 		return nil
 	}
-	if m.l.twisted {
+	if m.l.twisted && m.l.w.told(m.l.s) {
 		entries = m.l.twist(entries)
 	}
 	m.l.record.begin(m.l, entries)
