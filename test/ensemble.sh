@@ -19,13 +19,11 @@ tickTime=2000
 initLimit=10
 syncLimit=5
 dataDir=$PWD/$home/$i
-clientPortAddress=127.0.0.1
-clientPort=$((2180 + i))
 admin.enableServer=false
 4lw.commands.whitelist=*
-server.1=127.0.0.1:2881:3881
-server.2=127.0.0.1:2882:3882
-server.3=127.0.0.1:2883:3883
+server.1=127.0.0.1:2881:3881;127.0.0.1:2181
+server.2=127.0.0.1:2882:3882;127.0.0.1:2182
+server.3=127.0.0.1:2883:3883;127.0.0.1:2183
 CFG
 		if running $i; then
 			echo "server $i runs already, pid $(cat "$home/$i/pid")"

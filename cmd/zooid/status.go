@@ -13,11 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-const statusHelp = `usage: zooid status [-json] [zoo.cfg] [-D name=value]…
-       zooid status [-json] host:port,host:port…
+const statusHelp = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
+       zooid status [-json] [TLS flags] host:port,host:port…
 
 Asks every server of the ensemble how it is, says in one line how the ensemble
 is, and prints a line for each server, what needs attention first. The file is
@@ -28,6 +29,13 @@ servers answer too.
 It uses the four-letter words srvr, which every server answers, and mntr and
 dirs for sessions and disk, which must be allowed by
 4lw.commands.whitelist=mntr,dirs in zoo.cfg.
+
+A server whose client port is not in the file can't be asked: add it to the
+server line (server.2=host:2888:3888;2181), or name the servers. Of a file with
+clientPort alone, every server is taken to have that port.
+
+Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
+-tls-cert, -tls-key, -tls-password-file, -client-configuration and others.
 
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
@@ -49,7 +57,7 @@ const lagPause = 500 * time.Millisecond
 
 // An overview is what zooid status tells.
 type overview struct {
-	State   string       `json:"state"` // ok, degraded, no quorum
+	State   string       `json:"state"` // ok, degraded, no quorum, unknown
 	Summary string       `json:"summary"`
 	Why     []string     `json:"why,omitempty"`
 	Hints   []string     `json:"hints,omitempty"`
@@ -61,7 +69,17 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 	var file string
 	var defs []string
 	asJSON := false
+	var access cli.Access
 	for i := 0; i < len(args); i++ {
+		rest, taken, err := access.Take(args[i:])
+		if err != nil {
+			fmt.Fprintln(stderr, "zooid status:", err)
+			return statusUnknown
+		}
+		if taken {
+			i = len(args) - len(rest) - 1
+			continue
+		}
 		switch a := args[i]; {
 		case a == "-h" || a == "--help":
 			fmt.Fprint(stdout, statusHelp)
@@ -81,10 +99,14 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	rows, err := serversToAsk(file, defs)
+	if err == nil {
+		err = access.Check()
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status:", err)
 		return statusUnknown
 	}
+	reach(rows, &access)
 	o, code := look(rows, lagPause)
 	if asJSON {
 		err = o.printJSON(stdout)
@@ -112,7 +134,8 @@ func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 	}
 	if err != nil {
 		if members, bad := membersFile(file); bad == nil {
-			return memberRows(members, config.HostPort{Port: -1}, -1), nil
+			none := config.HostPort{Port: -1}
+			return memberRows(members, none, none, -1), nil
 		}
 		return nil, err
 	}
@@ -121,9 +144,12 @@ func serversToAsk(file string, defs []string) ([]*serverRow, error) {
 		if cfg.Client.Port >= 0 {
 			row.Address = net.JoinHostPort(reachableHost(cfg.Client.Host, "127.0.0.1"), strconv.Itoa(cfg.Client.Port))
 		}
+		if cfg.Secure.Port >= 0 {
+			row.secure = net.JoinHostPort(reachableHost(cfg.Secure.Host, "127.0.0.1"), strconv.Itoa(cfg.Secure.Port))
+		}
 		return []*serverRow{row}, nil
 	}
-	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Quorum.MyID), nil
+	return memberRows(cfg.Quorum.Members, cfg.Client, cfg.Secure, cfg.Quorum.MyID), nil
 }
 
 // isConnectString reports whether an argument names servers rather than a file.
@@ -164,26 +190,59 @@ func membersFile(file string) (config.Members, error) {
 	return m, err
 }
 
-// memberRows returns a row per member. own is the client address that zoo.cfg
-// gives besides the server lines: its port is taken to be every server's, its
-// host is that of server self.
-func memberRows(m config.Members, own config.HostPort, self int64) []*serverRow {
+// memberRows returns a row per member. own and ownSecure are the client addresses that
+// zoo.cfg gives besides the server lines: their ports are taken to be every server's,
+// their hosts are those of server self. Of several servers on one host, only self can
+// have such a port.
+func memberRows(m config.Members, own, ownSecure config.HostPort, self int64) []*serverRow {
 	var rows []*serverRow
 	for _, s := range m.Servers {
-		row := &serverRow{ID: s.ID, Voter: !s.Observer}
-		client := s.Client
-		if client.IsZero() && own.Port >= 0 {
-			client.Port = own.Port
-			if s.ID == self {
-				client.Host = own.Host
-			}
-		}
-		if client.Port > 0 {
-			row.Address = net.JoinHostPort(reachableHost(client.Host, s.Addrs[0].Host), strconv.Itoa(client.Port))
-		}
+		row := &serverRow{ID: s.ID, Voter: !s.Observer, member: true}
+		row.Address = clientAddress(s, s.Client, own, self)
+		row.secure = clientAddress(s, s.Secure, ownSecure, self)
 		rows = append(rows, row)
 	}
+	dropGuesses(rows, self, func(r *serverRow) *string { return &r.Address })
+	dropGuesses(rows, self, func(r *serverRow) *string { return &r.secure })
 	return rows
+}
+
+// clientAddress returns where a server takes clients, "" if that isn't known.
+func clientAddress(s config.Member, line, own config.HostPort, self int64) string {
+	if line.IsZero() && own.Port >= 0 {
+		line.Port = own.Port
+		if s.ID == self {
+			line.Host = own.Host
+		}
+	}
+	if line.Port <= 0 {
+		return ""
+	}
+	return net.JoinHostPort(reachableHost(line.Host, s.Addrs[0].Host), strconv.Itoa(line.Port))
+}
+
+// dropGuesses takes an address away from all servers but one, self if it is among
+// them, that seem to share it.
+func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
+	for _, row := range rows {
+		address := *at(row)
+		for _, other := range rows {
+			if address != "" && other != row && *at(other) == address && other.ID != self {
+				*at(other) = ""
+			}
+		}
+	}
+}
+
+// reach makes the rows be asked with the flags for TLS: at the port for it, where one is
+// known.
+func reach(rows []*serverRow, access *cli.Access) {
+	for _, row := range rows {
+		row.access = access
+		if row.secure != "" && (access.Secure() || row.Address == "") {
+			row.Address, row.needsTLS = row.secure, !access.Secure()
+		}
+	}
 }
 
 // reachableHost returns host, or instead of it where host means every interface.
@@ -262,13 +321,14 @@ func markLag(rows []*serverRow, zxid int64) (behind []*serverRow) {
 func (o *overview) judge(alone bool) int {
 	lead := leading(o.Servers)
 	voters, serving := 0, 0
+	unasked := unaskedVoters(o.Servers)
 	for _, row := range o.Servers {
 		switch {
 		case row.Role == "leader" && row != lead:
 			row.State = "leads an old epoch"
 		case row.Role == "read-only" && (row.State == stateOK || row.State == stateLagging):
 			row.State = stateReadOnly
-		case lead == nil && !alone && row.State == stateOK:
+		case lead == nil && !alone && unasked == 0 && row.State == stateOK:
 			row.State = stateLeaderless
 		}
 		well := row.State == stateOK
@@ -285,6 +345,12 @@ func (o *overview) judge(alone bool) int {
 	if lead != nil {
 		voters = max(voters, lead.voters) // not all may have been asked
 		serving = max(serving, lead.synced+1)
+		if lead.voters > 0 {
+			unasked = 0 // it has told how many follow it
+		}
+	}
+	for _, row := range o.Servers {
+		voters = max(voters, row.voters)
 	}
 	quorum := lead != nil && serving > voters/2
 	if alone {
@@ -294,6 +360,10 @@ func (o *overview) judge(alone bool) int {
 	o.Summary = summary(lead, alone, serving, voters)
 	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
 	switch {
+	case !quorum && serving+unasked > voters/2 && !alone:
+		o.State = "unknown"
+		o.Summary = fmt.Sprintf("whether there is a quorum can't be told: %d of %d voters couldn't be asked", unasked, voters)
+		return statusUnknown
 	case !quorum:
 		o.State = "no quorum"
 		return statusUnknown
@@ -303,6 +373,23 @@ func (o *overview) judge(alone bool) int {
 	}
 	o.State = "ok"
 	return statusWell
+}
+
+// unaskedVoters counts the voters that may well serve and were not asked, or gave no
+// answer that tells: those without a known address, and those that a server has named
+// beside the ones given.
+func unaskedVoters(rows []*serverRow) (n int) {
+	voters, known := 0, 0
+	for _, row := range rows {
+		known = max(known, row.voters)
+		if row.Voter {
+			voters++
+			if row.unasked {
+				n++
+			}
+		}
+	}
+	return n + max(known-voters, 0)
 }
 
 // summary says in a few words who leads and how many serve.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -24,6 +26,11 @@ func answering(t *testing.T, texts map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answeringOn(t, l, texts)
+}
+
+func answeringOn(t *testing.T, l net.Listener, texts map[string]string) string {
+	t.Helper()
 	done := make(chan struct{})
 	t.Cleanup(func() { l.Close(); <-done })
 	go func() {
@@ -138,7 +145,7 @@ func TestStatusOfAddresses(t *testing.T) {
 	}{
 		lead + "," + follow + "," + observe: {statusWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
 		lead + "," + observe:                {statusUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
-		follow:                              {statusUnknown, "no quorum: no server says that it leads"},
+		follow:                              {statusUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
 	} {
 		rows, err := addressRows(list)
 		if err != nil {
@@ -149,6 +156,57 @@ func TestStatusOfAddresses(t *testing.T) {
 		if err := o.printTable(&b, false); err != nil || code != c.code || !strings.HasPrefix(b.String(), c.want) {
 			t.Errorf("code %d, %v; want %d and %q\n%s", code, err, c.code, c.want, b.String())
 		}
+	}
+}
+
+// TestStatusOfOneHost: of three servers on one host whose client ports the file doesn't
+// tell apart, one is asked, and whether there is a quorum can't be told.
+func TestStatusOfOneHost(t *testing.T) {
+	t.Parallel()
+	at := answering(t, map[string]string{"srvr": srvr("follower", 1), "conf": "serverId=2\n", "mntr": "zk_quorum_size\t3\n", "dirs": "datadir_size: 1\n"})
+	_, port, _ := net.SplitHostPort(at)
+	for id, want := range map[string]string{"2": "unknown: whether there is a quorum can't be told: 2 of 3", "1": "server 2 answers at this address"} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "zoo.cfg")
+		text := "dataDir=" + dir + "\ninitLimit=10\nsyncLimit=5\nclientPort=" + port + "\nserver.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\nserver.3=127.0.0.1:5:6\n"
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "myid"), []byte(id), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		code := runStatus([]string{file}, &out, io.Discard)
+		if code != statusUnknown || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "no quorum") || strings.Count(out.String(), "its client port is not in the file") != 2 {
+			t.Errorf("server %s: code %d\n%s", id, code, out.String())
+		}
+	}
+}
+
+// TestStatusOverTLS: a server that takes TLS alone is asked with the shell's flags.
+func TestStatusOverTLS(t *testing.T) {
+	t.Parallel()
+	stores := filepath.Join("..", "..", "internal", "keystore", "testdata")
+	port, err := keystore.NewPort(keystore.Options{Keys: keystore.Store{Location: filepath.Join(stores, "server.jks"), Password: "apassword"}, ClientAuth: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", port.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := answeringOn(t, l, map[string]string{"srvr": srvr("standalone", 1), "mntr": "zk_quorum_size\t0\n", "dirs": "datadir_size: 1\n"})
+	_, number, _ := net.SplitHostPort(at)
+	dir := t.TempDir()
+	file, password := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "password")
+	if err := errors.Join(os.WriteFile(file, []byte("dataDir="+dir+"\nsecureClientPort="+number+"\n"), 0o600), os.WriteFile(password, []byte("apassword"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"-tls-ca", filepath.Join(stores, "trust.jks"), "-tls-password-file", password, "-tls-any-host"}
+	var out strings.Builder
+	if code := runStatus(append(flags, file), &out, io.Discard); code != statusWell || !strings.Contains(out.String(), "ok: one server") {
+		t.Errorf("code %d\n%s", code, out.String())
+	}
+	out.Reset()
+	if code := runStatus([]string{file}, &out, io.Discard); code != statusUnknown || !strings.Contains(out.String(), "it takes TLS alone") {
+		t.Errorf("without flags: code %d\n%s", code, out.String())
 	}
 }
 
@@ -163,6 +221,8 @@ func TestServersToAsk(t *testing.T) {
 		"alone":      {"dataDir=DIR\nclientPort=2182\n", "1=127.0.0.1:2182"},
 		"lines":      {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nserver.1=a:1:2;2181\nserver.2=b:1:2;10.0.0.2:2182\nserver.3=c:1:2:observer;2183\n", "1=a:2181 2=10.0.0.2:2182 3=c:2183"},
 		"clientPort": {"dataDir=DIR\ntickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\nclientPortAddress=10.0.0.1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n", "1=10.0.0.1:2181 2=b:2181 3=c:2181"},
+		"one host":   {ensemble + "clientPort=2181\nserver.1=a:1:2\nserver.2=a:3:4\nserver.3=a:5:6\n", "1=a:2181 2= 3="},
+		"its lines":  {ensemble + "server.1=a:1:2;2181\nserver.2=a:3:4;2182\nserver.3=a:5:6;2183\n", "1=a:2181 2=a:2182 3=a:2183"},
 		"members":    {"server.4=a:1:2;2181\nserver.5=b:1:2\nversion=100\n", "4=a:2181 5="},
 	} {
 		dir := t.TempDir()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/cli"
 )
 
 const (
@@ -24,6 +27,7 @@ const (
 const (
 	stateOK       = "ok"
 	stateLagging  = "lagging"
+	stateIdle     = "not serving: it has no quorum"
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while when it has lost its leader.
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
@@ -47,6 +51,12 @@ type serverRow struct {
 	Version  string `json:"version,omitempty"`
 	State    string `json:"state"`
 
+	secure   string      // address of the port for TLS
+	access   *cli.Access // how servers are reached; nil for plain
+	needsTLS bool        // Address is of a port for TLS, and there are no flags for TLS
+	member   bool        // ID is from the file
+	unasked  bool        // it may serve; that can't be told
+
 	zxid    int64
 	lagText string
 	synced  int      // followers that a leader says are up to date
@@ -56,19 +66,33 @@ type serverRow struct {
 
 // ask fills the row in. It blocks for a few askTimeout at most.
 func (row *serverRow) ask() {
-	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1}
-	if row.Address == "" {
+	*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
+		access: row.access, needsTLS: row.needsTLS, member: row.member, unasked: true}
+	switch {
+	case row.Address == "":
 		row.State = "its client port is not in the file"
 		return
+	case row.needsTLS:
+		row.State = "it takes TLS alone: give flags such as -tls-ca"
+		return
 	}
-	text, err := askWord(row.Address, "srvr")
+	text, err := row.word("srvr")
 	if err != nil {
-		row.State = "no answer: " + err.Error()
+		row.State, row.unasked = "no answer: "+err.Error(), false
 		return
 	}
 	if row.State = row.server(text); row.State != stateOK {
+		row.unasked = row.State != stateIdle
 		return
 	}
+	if row.member {
+		if id := row.serverID(); id > 0 && id != row.ID {
+			*row = serverRow{ID: row.ID, Address: row.Address, Voter: row.Voter, Epoch: -1, Clients: -1, Sessions: -1, Disk: -1,
+				access: row.access, member: true, unasked: true, State: fmt.Sprintf("server %d answers at this address", id)}
+			return
+		}
+	}
+	row.unasked = false
 	row.monitor()
 	row.disk()
 	if row.ID == unknownID {
@@ -79,17 +103,23 @@ func (row *serverRow) ask() {
 // identify asks a server whose address alone is known who it is.
 func (row *serverRow) identify() {
 	row.Voter = row.Role != "observer"
-	text, err := askWord(row.Address, "conf")
+	if id := row.serverID(); id > 0 {
+		row.ID = id
+	}
+}
+
+// serverID asks a server for its id; it is -1 if the server doesn't tell.
+func (row *serverRow) serverID() int64 {
+	text, err := row.word("conf")
 	if err != nil {
-		return
+		return unknownID
 	}
 	for line := range strings.Lines(text) {
 		if id, ok := strings.CutPrefix(line, "serverId="); ok {
-			if n := number(id); n > 0 {
-				row.ID = n
-			}
+			return number(id)
 		}
 	}
+	return unknownID
 }
 
 // name is how a message calls the server.
@@ -120,7 +150,7 @@ func (row *serverRow) rank() int {
 func (row *serverRow) server(text string) string {
 	switch {
 	case strings.Contains(text, "not currently serving requests"):
-		return "not serving: it has no quorum"
+		return stateIdle
 	case refused(text):
 		row.refuses = append(row.refuses, "srvr")
 		return "it refuses the word srvr"
@@ -149,7 +179,7 @@ func (row *serverRow) server(text string) string {
 
 // monitor adds what mntr tells.
 func (row *serverRow) monitor() {
-	text, err := askWord(row.Address, "mntr")
+	text, err := row.word("mntr")
 	if err != nil || refused(text) {
 		if err == nil {
 			row.refuses = append(row.refuses, "mntr")
@@ -178,7 +208,7 @@ func (row *serverRow) monitor() {
 // disk adds what dirs tells. A server whose log lies in its data directory names
 // the same size twice.
 func (row *serverRow) disk() {
-	text, err := askWord(row.Address, "dirs")
+	text, err := row.word("dirs")
 	if err != nil || refused(text) {
 		if err == nil {
 			row.refuses = append(row.refuses, "dirs")
@@ -234,9 +264,15 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// askWord sends a four-letter word and returns the whole answer.
-func askWord(address, word string) (string, error) {
-	conn, err := net.DialTimeout("tcp", address, askTimeout)
+// word sends a four-letter word and returns the whole answer.
+func (row *serverRow) word(word string) (string, error) {
+	access := row.access
+	if access == nil {
+		access = new(cli.Access)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	conn, err := access.Dial(ctx, row.Address)
 	if err != nil {
 		return "", withoutAddress(err)
 	}

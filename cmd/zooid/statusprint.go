@@ -52,7 +52,7 @@ func (o *overview) printTable(w io.Writer, colours bool) error {
 		}
 	}
 	var b strings.Builder
-	verdict := map[string]string{"ok": green, "degraded": yellow, "no quorum": red}[o.State]
+	verdict := map[string]string{"ok": green, "degraded": yellow, "no quorum": red, "unknown": red}[o.State]
 	b.WriteString(painted(colours, verdict, o.State) + ": " + o.Summary + "\n\n")
 	for n, line := range lines {
 		text := ""

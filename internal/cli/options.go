@@ -103,32 +103,49 @@ const flagColumn = 28
 func parseOptions(arguments []string) (opt *options, words []string, err error) {
 	opt = &options{server: "localhost:2181", timeout: 30 * time.Second}
 	for len(arguments) > 0 && strings.HasPrefix(arguments[0], "-") {
-		word := arguments[0]
-		arguments = arguments[1:]
-		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
-		if rest, ok := strings.CutPrefix(word, "-D"); ok && rest != "" {
-			name, value, given = "D", rest, true
-		}
-		if name == "h" || name == "help" {
+		if name := flagName(arguments[0]); name == "h" || name == "help" {
 			return nil, nil, nil
 		}
-		f := findStartFlag(name)
-		switch {
-		case f == nil:
-			return nil, nil, fmt.Errorf("there is no flag -%s", name)
-		case f.value == "" && given:
-			return nil, nil, fmt.Errorf("the flag -%s takes no value", name)
-		case f.value != "" && !given:
-			if len(arguments) == 0 {
-				return nil, nil, fmt.Errorf("the flag -%s needs a value: %s", name, f.value)
-			}
-			value, arguments = arguments[0], arguments[1:]
-		}
-		if err := f.set(opt, value); err != nil {
-			return nil, nil, fmt.Errorf("-%s: %w", name, err)
+		if arguments, err = opt.take(arguments); err != nil {
+			return nil, nil, err
 		}
 	}
 	return opt, arguments, opt.access.check()
+}
+
+// flagName returns the name of a flag, as it is given with one dash or two, with or without its value.
+func flagName(word string) string {
+	if strings.HasPrefix(word, "-D") {
+		return "D"
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+	return name
+}
+
+// take reads the flag that arguments begin with and returns what follows it.
+func (o *options) take(arguments []string) (rest []string, err error) {
+	word, rest := arguments[0], arguments[1:]
+	name := flagName(word)
+	_, value, given := strings.Cut(word, "=")
+	if property, ok := strings.CutPrefix(word, "-D"); ok && property != "" {
+		value, given = property, true
+	}
+	f := findStartFlag(name)
+	switch {
+	case f == nil:
+		return nil, fmt.Errorf("there is no flag -%s", name)
+	case f.value == "" && given:
+		return nil, fmt.Errorf("the flag -%s takes no value", name)
+	case f.value != "" && !given:
+		if len(rest) == 0 {
+			return nil, fmt.Errorf("the flag -%s needs a value: %s", name, f.value)
+		}
+		value, rest = rest[0], rest[1:]
+	}
+	if err := f.set(o, value); err != nil {
+		return nil, fmt.Errorf("-%s: %w", name, err)
+	}
+	return rest, nil
 }
 
 func findStartFlag(name string) *startFlag {
