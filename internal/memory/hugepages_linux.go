@@ -3,5 +3,11 @@ package memory
 import "golang.org/x/sys/unix"
 
 // wantHugePages asks for huge pages where the system has them to give
-// (/sys/kernel/mm/transparent_hugepage/enabled is madvise or always).
-func wantHugePages(b []byte) { unix.Madvise(b, unix.MADV_HUGEPAGE) }
+// (/sys/kernel/mm/transparent_hugepage/enabled is madvise or always), or for none.
+func wantHugePages(b []byte, want bool) {
+	advice := unix.MADV_NOHUGEPAGE
+	if want {
+		advice = unix.MADV_HUGEPAGE
+	}
+	unix.Madvise(b, advice)
+}

@@ -3,4 +3,4 @@
 package memory
 
 // wantHugePages does nothing: such systems choose the size of pages by themselves.
-func wantHugePages([]byte) {}
+func wantHugePages([]byte, bool) {}

@@ -18,8 +18,15 @@ import (
 // for every eighteen znodes.
 type OffHeap struct {
 	mu      sync.Mutex
-	regions [][]byte
+	regions []region
 	room    []byte // of the last region, not handed out yet
+}
+
+// A region is a range of address space.
+type region struct {
+	mapped []byte
+	huge   []byte       // the part that asked for huge pages
+	holed  map[int]bool // numbers of its huge pages that parts of were given back, and that ask for none any more; nil: all of them
 }
 
 const (
@@ -30,6 +37,10 @@ const (
 	furtherRegion = 256 << 20 // bytes of address space; what is left of one at its end is lost
 	hugePage      = 2 << 20   // bytes, the usual size; with another one this is only an alignment
 	pieceAlign    = 64        // bytes; pieces begin with a cache line
+
+	// holedMax bounds the ranges that a region falls into by what was given back of it: the
+	// system has a limit for all ranges of a process (vm.max_map_count).
+	holedMax = 16
 )
 
 // Alloc returns n zeroed bytes.
@@ -60,10 +71,12 @@ func (o *OffHeap) addRegion(n int) bool {
 		return false
 	}
 	o.room = b[-uintptr(unsafe.Pointer(&b[0]))%hugePage:]
+	r := region{mapped: b}
 	if len(o.regions) > 0 {
-		wantHugePages(o.room)
+		r.huge, r.holed = o.room[:len(o.room)&^(hugePage-1)], map[int]bool{}
+		wantHugePages(r.huge, true)
 	}
-	o.regions = append(o.regions, b)
+	o.regions = append(o.regions, r)
 	return true
 }
 
@@ -78,18 +91,39 @@ func (o *OffHeap) Release(b []byte) {
 	whole := b[skip : skip+(uintptr(len(b))-skip)&^(page-1)]
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.regions {
-		first := uintptr(unsafe.Pointer(unsafe.SliceData(r)))
-		if at >= first && at-first < uintptr(len(r)) && len(whole) > 0 {
+	for i := range o.regions {
+		r := &o.regions[i]
+		if first := uintptr(unsafe.Pointer(unsafe.SliceData(r.mapped))); at >= first && at-first < uintptr(len(r.mapped)) && len(whole) > 0 {
+			r.punch(whole)
 			unix.Madvise(whole, unix.MADV_DONTNEED)
 			return
 		}
 	}
 }
 
+// punch keeps the system from filling the hole that b leaves: it would give a huge page to
+// whatever touches the rest of one, or make one of what is left (khugepaged).
+func (r *region) punch(b []byte) {
+	if r.holed == nil || len(r.huge) == 0 {
+		return
+	}
+	begin := int(uintptr(unsafe.Pointer(&b[0])) - uintptr(unsafe.Pointer(&r.huge[0])))
+	for page := begin / hugePage; page*hugePage < min(begin+len(b), len(r.huge)); page++ {
+		if r.holed[page] {
+			continue
+		}
+		if r.holed[page] = true; len(r.holed) > holedMax {
+			r.holed = nil
+			wantHugePages(r.huge, false)
+			return
+		}
+		wantHugePages(r.huge[page*hugePage:(page+1)*hugePage], false)
+	}
+}
+
 // Unmap gives everything back.
 func (o *OffHeap) Unmap() {
-	for _, b := range o.regions {
-		unix.Munmap(b)
+	for _, r := range o.regions {
+		unix.Munmap(r.mapped)
 	}
 }

@@ -26,6 +26,10 @@ const (
 	memoryInterval      = time.Second
 	memoryGrowthShare   = 16
 	memoryIntervalTight = 100 * time.Millisecond
+	// compactSteps, with a compactPause behind each, are done between two looks at the
+	// account: a tenth of the time at the most.
+	compactSteps = 50
+	compactPause = 2 * time.Millisecond
 	// memoryLogPause is the least time between two lines of the log about it.
 	memoryLogPause = 10 * time.Second
 	// clientBytes is what a connection takes beside its buffers: a goroutine, its
@@ -49,6 +53,7 @@ func (s *Server) watchMemory() {
 	var total int64
 	pause := memoryInterval
 	for s.pause(pause) {
+		more := s.compact()
 		before := s.replica.memory.tight.Load()
 		u := s.lookAtMemory()
 		if now := s.replica.memory.tight.Load(); now != before && time.Since(told) >= memoryLogPause {
@@ -57,10 +62,25 @@ func (s *Server) watchMemory() {
 		}
 		grew := u.Total() - total
 		total = u.Total()
-		if pause = memoryInterval; total > s.opt.MemoryLimit/2 || grew > s.opt.MemoryLimit/memoryGrowthShare {
+		if pause = memoryInterval; more || total > s.opt.MemoryLimit/2 || grew > s.opt.MemoryLimit/memoryGrowthShare {
 			pause = memoryIntervalTight
 		}
 	}
+}
+
+// compact has the tree give memory back, in steps that others get their turn between, and
+// reports whether there is more to do.
+func (s *Server) compact() (more bool) {
+	r := s.replica
+	for range compactSteps {
+		r.mu.Lock()
+		more = r.tree.Compact()
+		r.mu.Unlock()
+		if !more || !s.pause(compactPause) {
+			break
+		}
+	}
+	return more
 }
 
 // lookAtMemory adds the account up and takes the step that follows.

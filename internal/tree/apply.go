@@ -37,7 +37,8 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	if err := t.follow(term, index, records.Time()); err != nil {
 		return err
 	}
-	for i := 0; ; i++ {
+	i := 0
+	for ; ; i++ {
 		if i%FetchMax == 0 {
 			t.fetchRecords(records)
 		}
@@ -53,6 +54,9 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 		if visit != nil {
 			visit(&t.result)
 		}
+	}
+	if t.compacts() {
+		t.compact(min(i*compactPerRequest, compactSlots))
 	}
 	return records.Err()
 }

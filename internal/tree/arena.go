@@ -7,17 +7,18 @@ import (
 
 // Blocks of a znode's payload, its name followed by its data, come from here.
 // A block of up to blockMax bytes is cut from a page of one size class, a page
-// from a chunk; anything larger is a Go allocation of its own.
+// from a chunk; anything larger is one of large.go's.
 const (
 	arenaGrain = 16       // sizes and addresses are multiples of it
 	arenaPage  = 64 << 10 // bytes in a page
 	arenaChunk = 1 << 20  // bytes asked from the allocator at a time
 	blockMax   = 16 << 10 // larger ones would waste too much of a page
 
-	// arenaChunksMax is how many chunks references can address, 64 GiB. What makes a tree
-	// larger is refused from arenaChunksFull on, before it comes to that.
-	arenaChunksMax  = 1 << 32 / (arenaChunk / arenaGrain)
-	arenaChunksFull = arenaChunksMax / 8 * 7
+	// arenaChunksMax is how many chunks references can address, 64 GiB. Requests that make
+	// the tree larger are refused while fewer than an eighth of them (arenaReserve) are
+	// left: far more than all requests under way on all servers take.
+	arenaChunksMax = 1 << 32 / (arenaChunk / arenaGrain)
+	arenaReserve   = 8
 	// poolKeep empty pages, 4 MiB, to twice as many are kept as they are: giving one back
 	// and taking it again costs the system more than what it is used for.
 	poolKeep = 64
@@ -68,10 +69,9 @@ type arena struct {
 	room    [classes]uint32 // page number +1 of the first page with room
 	pool    []uint32        // numbers of empty pages
 	given   int             // how many of the first in pool are given back to the system
+	most    int             // chunks that may be addressed
 
-	large      [][]byte
-	largeFree  []uint32
-	largeBytes int // of all large blocks
+	large largeArena
 
 	liveBytes int // size of live blocks, small ones rounded up to their class
 	blocks    int // live blocks
@@ -83,7 +83,7 @@ func (a *arena) bytes(ref uint32, n int) []byte {
 		return nil
 	}
 	if n > blockMax {
-		return a.large[ref][:n]
+		return a.large.blocks[ref][:n]
 	}
 	off := int(ref) % (arenaChunk / arenaGrain) * arenaGrain
 	return a.chunks[ref/(arenaChunk/arenaGrain)][off : off+n : off+n]
@@ -127,10 +127,7 @@ func (a *arena) put(ref uint32, n int) {
 	}
 	a.blocks--
 	if n > blockMax {
-		a.liveBytes -= len(a.large[ref])
-		a.largeBytes -= len(a.large[ref])
-		a.large[ref] = nil
-		a.largeFree = append(a.largeFree, ref)
+		a.putLarge(ref)
 		return
 	}
 	number := ref / (arenaPage / arenaGrain)
@@ -158,23 +155,10 @@ func (a *arena) fits(ref uint32, was, n int) bool {
 	case was == 0 || n == 0:
 		return was == n
 	case was > blockMax:
-		return n > blockMax && n <= len(a.large[ref]) && n > len(a.large[ref])/2
+		size := len(a.large.blocks[ref])
+		return n > blockMax && n <= size && n > size/2
 	}
 	return n <= blockMax && classOf(was) == classOf(n)
-}
-
-func (a *arena) getLarge(n int) uint32 {
-	a.liveBytes += n
-	a.largeBytes += n
-	b := make([]byte, n)
-	if last := len(a.largeFree) - 1; last >= 0 {
-		ref := a.largeFree[last]
-		a.largeFree = a.largeFree[:last]
-		a.large[ref] = b
-		return ref
-	}
-	a.large = append(a.large, b)
-	return uint32(len(a.large) - 1)
 }
 
 // addPage gives class c an empty page.
@@ -191,6 +175,11 @@ func (a *arena) addPage(c int) {
 		a.pages[number].cut = 1 // ref 0 stands for no block
 	}
 	a.list(number)
+}
+
+// full reports whether the arena has few addresses left.
+func (a *arena) full() bool {
+	return a.most-len(a.chunks)+len(a.pool)/(arenaChunk/arenaPage) <= a.most/arenaReserve
 }
 
 // giveBack gives empty pages back to the system once there are too many of them.
@@ -210,7 +199,7 @@ func (a *arena) bytesOfPage(number uint32) []byte {
 }
 
 func (a *arena) addChunk() {
-	if len(a.chunks) == arenaChunksMax {
+	if len(a.chunks) == a.most {
 		panic("tree: invariant broken: the arena has no address left")
 	}
 	a.chunks = append(a.chunks, a.alloc(arenaChunk))

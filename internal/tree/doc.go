@@ -21,12 +21,13 @@
 // 8 bytes in a hash table find it by path (table.go): no pointers, so that the
 // collector has nothing to scan and nothing to free. Siblings are linked in the
 // order of their creation. ACLs are interned (acl.go). Requests that come
-// together have their znodes fetched together (ahead.go).
+// together have their znodes fetched together (ahead.go). What deletes leave
+// behind is moved together and given back (compact.go).
 //
 // # Who may call when
 //
-// Changes need the tree to themselves; reads run beside each other. The package
-// has no lock but that of a cache (lists.go).
+// Changes need the tree to themselves, and so does Compact; reads run beside each
+// other. The package has no lock but that of a cache (lists.go).
 //
 // # Where it differs from Apache
 //

@@ -23,7 +23,7 @@ func invariants(t *Tree) string {
 		if p := n.payload(); p > 0 {
 			blocks++
 			if p > blockMax {
-				blockBytes += len(t.payloads.large[n.block])
+				blockBytes += len(t.payloads.large.blocks[n.block])
 			} else {
 				blockBytes += classSize(classOf(p))
 			}
@@ -99,6 +99,13 @@ func invariants(t *Tree) string {
 	if s := arenaInvariants(&t.payloads); s != "" {
 		return s
 	}
+	for name, s := range map[string]string{
+		"znodes": slabInvariants(&t.nodes), "kins": slabInvariants(&t.kins), "sessions": slabInvariants(&t.sessions.slots),
+	} {
+		if s != "" {
+			return name + ": " + s
+		}
+	}
 	if t.Digest() != t.RecomputeDigest() {
 		return "the digest isn't that of the state"
 	}
@@ -167,7 +174,17 @@ func arenaInvariants(a *arena) string {
 	for _, p := range a.pool {
 		pooled[p] = true
 	}
-	live := len(a.large) - len(a.largeFree)
+	live := len(a.large.blocks) - len(a.large.indexes)
+	largeBytes, kept := 0, 0
+	for _, b := range a.large.blocks {
+		largeBytes += len(b)
+	}
+	for c := range a.large.free {
+		kept += len(a.large.free[c].dirty) * largeSize(c)
+	}
+	if largeBytes != a.large.bytes || kept != a.large.kept {
+		return fmt.Sprintf("large blocks count %d bytes and %d kept instead of %d and %d", a.large.bytes, a.large.kept, largeBytes, kept)
+	}
 	for i := range a.pages {
 		p := &a.pages[i]
 		if pooled[uint32(i)] {
@@ -184,6 +201,52 @@ func arenaInvariants(a *arena) string {
 	}
 	if live != a.blocks {
 		return fmt.Sprintf("pages hold %d blocks instead of %d", live, a.blocks)
+	}
+	return ""
+}
+
+func slabInvariants[T any](s *slab[T]) string {
+	free, listed := 0, map[uint32]bool{}
+	for c, prev := s.room, uint32(0); c != 0; c = s.state[c-1].next {
+		if s.state[c-1].prev != prev || s.chunks[c-1] == nil || s.state[c-1].free == 0 {
+			return fmt.Sprintf("chunk %d is listed wrongly", c-1)
+		}
+		prev, listed[c-1] = c, true
+		for slot := s.state[c-1].free; slot != 0; slot = *s.link(slot) {
+			if slot/slabSlots != c-1 || slot > s.used {
+				return fmt.Sprintf("slot %d is free in chunk %d", slot, c-1)
+			}
+			free++
+		}
+	}
+	live := 0
+	for c := range s.state {
+		state := &s.state[c]
+		live += int(state.live)
+		switch {
+		case s.chunks[c] == nil:
+			if state.live != 0 || listed[uint32(c)] {
+				return fmt.Sprintf("chunk %d was given back and has %d live slots", c, state.live)
+			}
+			free += slabSlots
+			if c == 0 {
+				free--
+			}
+		case (state.free != 0) != listed[uint32(c)]:
+			return fmt.Sprintf("chunk %d has free slots and isn't listed, or the other way round", c)
+		}
+	}
+	if live != s.live || live+free != int(s.used) {
+		return fmt.Sprintf("%d live and %d free slots instead of %d of %d", live, free, s.live, s.used)
+	}
+	empty := 0
+	for _, c := range s.chunks {
+		if c == nil {
+			empty++
+		}
+	}
+	if empty != len(s.empty) {
+		return fmt.Sprintf("%d chunks are nil, %d known as empty", empty, len(s.empty))
 	}
 	return ""
 }

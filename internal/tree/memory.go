@@ -24,7 +24,7 @@ func (t *Tree) Memory() Memory {
 	lists := t.lists.size
 	t.lists.mu.Unlock()
 	return Memory{
-		Full: len(t.payloads.chunks) >= arenaChunksFull && len(t.payloads.pool) < arenaChunksMax,
+		Full: t.payloads.full(),
 		Nodes: int64(t.nodes.live)*int64(unsafe.Sizeof(node{})+tableBytesPerNode) + int64(t.kins.live)*int64(unsafe.Sizeof(kin{})) +
 			t.payloads.size() + int64(lists),
 		Sessions:   int64(t.sessions.slots.live) * int64(unsafe.Sizeof(session{})+sessionIndexBytes),
@@ -33,4 +33,4 @@ func (t *Tree) Memory() Memory {
 }
 
 // size is what pages with live blocks and large blocks take.
-func (a *arena) size() int64 { return int64(len(a.pages)-len(a.pool))*arenaPage + int64(a.largeBytes) }
+func (a *arena) size() int64 { return int64(len(a.pages)-len(a.pool))*arenaPage + int64(a.large.bytes) }

@@ -7,17 +7,33 @@ import "unsafe"
 // take microseconds.
 const slabSlots = 1024
 
+// slabIdleKeep chunks without a live slot are kept as they are: giving one back and
+// taking it again costs the system more than what it is used for.
+const slabIdleKeep = 16
+
 // A slab holds values of T in chunks that never move, addressed by slot number
 // from 1 up; slot 0 stands for none. T holds no pointers, so the garbage
 // collector never looks inside. The first four bytes of a free slot hold the
-// number of the next free one.
+// number of the next free one of its chunk.
 type slab[T any] struct {
-	chunks []*[slabSlots]T // nil where restore found no live slot
-	alloc  func(n int) []byte
-	free   uint32   // head of the list of free slots
-	empty  []uint32 // numbers of the nil chunks, all of whose slots are free
-	used   uint32   // slots ever handed out; the highest slot number
-	live   int
+	chunks  []*[slabSlots]T // nil where there is no live slot
+	state   []slabChunk     // of each of them
+	alloc   func(n int) []byte
+	release func(b []byte) // nil if nothing is ever given back
+	room    uint32         // number +1 of the first chunk with free slots
+	empty   []uint32       // numbers of the nil chunks, all of whose slots are free
+	idle    []uint32       // numbers of chunks whose last live slot was freed, perhaps taken again since
+	spare   [][]byte       // memory of chunks that was given back to the system
+	used    uint32         // slots ever handed out; the highest slot number
+	live    int
+}
+
+// A slabChunk is what a slab knows of a chunk. Chunks with free slots are linked.
+type slabChunk struct {
+	free       uint32 // head of the list of free slots
+	prev, next uint32 // chunk numbers +1
+	live       uint16
+	queued     bool // in idle
 }
 
 // at returns the value in a slot that has been handed out. Indexing the array would
@@ -32,15 +48,20 @@ func (s *slab[T]) link(slot uint32) *uint32 { return (*uint32)(unsafe.Pointer(s.
 
 // get hands out a zeroed slot.
 func (s *slab[T]) get() uint32 {
-	s.live++
-	if last := len(s.empty) - 1; s.free == 0 && last >= 0 {
+	if last := len(s.empty) - 1; s.room == 0 && last >= 0 {
 		c := s.empty[last]
 		s.empty = s.empty[:last]
 		s.reach(c * slabSlots)
 		s.addFree(c, func(uint32) bool { return true })
 	}
-	if slot := s.free; slot != 0 {
-		s.free = *s.link(slot)
+	s.live++
+	if s.room != 0 {
+		c := &s.state[s.room-1]
+		c.live++
+		slot := c.free
+		if c.free = *s.link(slot); c.free == 0 {
+			s.unlist(s.room - 1)
+		}
 		*s.link(slot) = 0
 		return slot
 	}
@@ -49,6 +70,7 @@ func (s *slab[T]) get() uint32 {
 	}
 	s.used++
 	s.reach(s.used)
+	s.state[s.used/slabSlots].live++
 	return s.used
 }
 
@@ -56,9 +78,62 @@ func (s *slab[T]) get() uint32 {
 func (s *slab[T]) put(slot uint32) {
 	var zero T
 	*s.at(slot) = zero
-	*s.link(slot) = s.free
-	s.free = slot
+	c := &s.state[slot/slabSlots]
+	if *s.link(slot) = c.free; c.free == 0 {
+		s.list(slot / slabSlots)
+	}
+	c.free = slot
 	s.live--
+	if c.live--; c.live == 0 && !c.queued {
+		c.queued = true
+		s.idle = append(s.idle, slot/slabSlots)
+	}
+}
+
+// list puts a chunk at the head of those with free slots.
+func (s *slab[T]) list(chunk uint32) {
+	c := &s.state[chunk]
+	if c.prev, c.next = 0, s.room; c.next != 0 {
+		s.state[c.next-1].prev = chunk + 1
+	}
+	s.room = chunk + 1
+}
+
+func (s *slab[T]) unlist(chunk uint32) {
+	c := &s.state[chunk]
+	if c.prev != 0 {
+		s.state[c.prev-1].next = c.next
+	} else {
+		s.room = c.next
+	}
+	if c.next != 0 {
+		s.state[c.next-1].prev = c.prev
+	}
+}
+
+// reclaim gives one chunk without a live slot back, and reports whether more may follow.
+// slabIdleKeep of them are kept as they are. The chunk that is being filled for the first
+// time stays.
+func (s *slab[T]) reclaim() (more bool) {
+	if len(s.idle) <= slabIdleKeep {
+		return false
+	}
+	chunk := s.idle[0]
+	s.idle = s.idle[1:]
+	c := &s.state[chunk]
+	if c.queued = false; c.live > 0 || chunk == s.used/slabSlots || chunk == 0 {
+		return true
+	}
+	s.unlist(chunk)
+	c.free = 0
+	b := unsafe.Slice((*byte)(unsafe.Pointer(s.chunks[chunk])), unsafe.Sizeof([slabSlots]T{}))
+	if s.release != nil {
+		s.release(b)
+	}
+	s.spare = append(s.spare, b)
+	s.chunks[chunk] = nil
+	s.empty = append(s.empty, chunk)
+	return true
 }
 
 // peek returns the value in a slot, or nil if its chunk doesn't exist.
@@ -100,22 +175,27 @@ func (s *slab[T]) next(at uint64) uint64 {
 	return s.from(uint32(at))
 }
 
-// addFree links the free slots of chunk c, lowest first.
+// addFree links the free slots of chunk c, lowest first, and counts the others.
 func (s *slab[T]) addFree(c uint32, free func(slot uint32) bool) {
+	state := &s.state[c]
 	for i := uint32(slabSlots); i > 0; i-- {
 		slot := c*slabSlots + i - 1
-		if slot != 0 && slot <= s.used && free(slot) {
-			*s.link(slot) = s.free
-			s.free = slot
+		switch {
+		case slot == 0 || slot > s.used:
+		case free(slot):
+			*s.link(slot) = state.free
+			state.free = slot
+		default:
+			state.live++
 		}
+	}
+	if state.free != 0 {
+		s.list(c)
 	}
 }
 
 // restored finds the free slots after live ones were put into place by number.
 func (s *slab[T]) restored(free func(slot uint32) bool) {
-	if s.live == int(s.used) {
-		return
-	}
 	for c := len(s.chunks) - 1; c >= 0; c-- {
 		if s.chunks[c] == nil {
 			s.empty = append(s.empty, uint32(c))
@@ -130,9 +210,18 @@ func (s *slab[T]) reach(slot uint32) {
 	c := int(slot / slabSlots)
 	for len(s.chunks) <= c {
 		s.chunks = append(s.chunks, nil)
+		s.state = append(s.state, slabChunk{})
 	}
-	if s.chunks[c] == nil {
-		b := s.alloc(int(unsafe.Sizeof([slabSlots]T{})))
-		s.chunks[c] = (*[slabSlots]T)(unsafe.Pointer(&b[0]))
+	if s.chunks[c] != nil {
+		return
 	}
+	var b []byte
+	if last := len(s.spare) - 1; last >= 0 {
+		b = s.spare[last]
+		s.spare = s.spare[:last]
+		clear(b)
+	} else {
+		b = s.alloc(int(unsafe.Sizeof([slabSlots]T{})))
+	}
+	s.chunks[c] = (*[slabSlots]T)(unsafe.Pointer(&b[0]))
 }

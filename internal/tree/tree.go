@@ -22,6 +22,10 @@ type Options struct {
 	// system until it is written again; what it holds is of no use any more.
 	Release func(b []byte)
 
+	// Chunks is how many MiB of names and data up to 16 KiB the tree can address; 0 is all
+	// that references can, 64 GiB. Tests lower it.
+	Chunks int
+
 	// LevelMax is the highest feature level that this replica applies; 0 is
 	// FeatureLevelMax. Tests lower it to stand for an older version.
 	LevelMax int32
@@ -59,6 +63,7 @@ type Tree struct {
 	identities identityCache
 	lists      listCache
 	images     []*Image // snapshots being written
+	compaction compaction
 	undo       undoLog
 	result     Result
 	request    Request
@@ -116,8 +121,13 @@ func newTree(o Options) *Tree {
 		t.levelMax = FeatureLevelMax
 	}
 	t.rootHash = t.key.root()
+	t.compaction.slack = compactSlack
 	t.nodes.alloc, t.kins.alloc, t.payloads.alloc = alloc, alloc, alloc
-	t.payloads.release = o.Release
+	t.payloads.release, t.payloads.most = o.Release, o.Chunks
+	if t.payloads.most == 0 {
+		t.payloads.most = arenaChunksMax
+	}
+	t.nodes.release, t.kins.release, t.sessions.slots.release = o.Release, o.Release, o.Release
 	t.table = newTable(alloc)
 	t.sessions.init(alloc)
 	t.acls.init()
