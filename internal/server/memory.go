@@ -206,42 +206,16 @@ func (r *replica) refuseGrowth(op *op, body []byte) *op {
 // grows reports whether a request makes the tree larger, or leaves a watch. One that
 // can't be decoded doesn't.
 func (r *replica) grows(code jute.Op, body []byte) bool {
-	var d jute.Decoder
-	d.Reset(body)
 	switch code {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpAddWatch:
+	case jute.OpAddWatch:
 		return true
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
 		_, wanted, ok := pathWatch(body)
 		return ok && wanted
-	case jute.OpSetData:
-		path, data := d.String(), d.Buffer()
-		return d.Err() == nil && r.larger(path, data)
-	case jute.OpMulti:
-		ops, err := jute.DecodeMulti(&d)
-		if err != nil {
-			return false
-		}
-		for i := range ops {
-			switch o := &ops[i]; o.Op {
-			case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-				return true
-			case jute.OpSetData:
-				if r.larger(o.Path, o.Data) {
-					return true
-				}
-			}
-		}
 	}
-	return false
-}
-
-// larger reports whether a znode's data would become larger.
-func (r *replica) larger(path string, data []byte) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	stat, ok := r.tree.Stat(path)
-	return ok && len(data) > int(stat.DataLength)
+	return r.tree.Grows(code, body)
 }
 
 // memoryGauge returns how to read one figure of the account.

@@ -1,0 +1,40 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// Grows reports whether a request would make the tree larger as it is now. One that
+// can't be decoded doesn't.
+func (t *Tree) Grows(op jute.Op, body []byte) bool {
+	var d jute.Decoder
+	d.Reset(body)
+	switch op {
+	case jute.OpSetData:
+		path, data := d.String(), d.Buffer()
+		return d.Err() == nil && t.larger(path, data)
+	case jute.OpMulti:
+		ops, err := jute.DecodeMulti(&d)
+		if err != nil {
+			return false
+		}
+		for i := range ops {
+			if o := &ops[i]; creates(o.Op) || o.Op == jute.OpSetData && t.larger(o.Path, o.Data) {
+				return true
+			}
+		}
+	}
+	return creates(op)
+}
+
+func creates(op jute.Op) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return true
+	}
+	return false
+}
+
+// larger reports whether a znode's data would become larger.
+func (t *Tree) larger(path string, data []byte) bool {
+	stat, ok := t.Stat(path)
+	return ok && len(data) > int(stat.DataLength)
+}
