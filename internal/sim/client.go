@@ -32,6 +32,7 @@ type client struct {
 	index int
 	dice  *rand.Rand
 	mix   *check.Mix
+	brief *rand.Rand // for requests about znodes that don't stay long
 	user  string
 	only  *host // it connects to no other, if not nil
 	task  task
@@ -80,6 +81,7 @@ type call struct {
 
 func newClient(w *World, index int) *client {
 	c := &client{w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)], left: w.plan.Requests}
+	c.brief = dice(w.plan.Seed, fmt.Sprint("brief", index))
 	c.mix = &check.Mix{
 		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Life: w.plan.Life, Persistent: index%3 == 2, Rand: c.dice,
 	}
@@ -520,6 +522,9 @@ func (c *client) think() {
 		for c.quiet > 0 && writes(op) {
 			op, body = c.mix.Next()
 		}
+		if c.quiet == 0 && chance(c.brief, briefShare) {
+			op, body = c.shortLived()
+		}
 		c.quiet = max(c.quiet-1, 0)
 		if chance(c.dice, c.w.plan.Syncs) {
 			q := jute.PathRequest{Path: root}
@@ -528,6 +533,31 @@ func (c *client) think() {
 		c.send(op, 0, body)
 		c.think()
 	})
+}
+
+// briefShare is the percentage of requests about znodes that don't stay long.
+const briefShare = 8
+
+// shortLived draws a request about a container and its only child, or a TTL znode.
+func (c *client) shortLived() (jute.Op, []byte) {
+	path := fmt.Sprintf("%s/brief%d-%d", root, c.index, c.brief.IntN(2))
+	q := jute.CreateTTLRequest{CreateRequest: jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}, TTL: 500 + c.brief.Int64N(2500)}
+	switch n := c.brief.IntN(8); {
+	case n < 3 && c.w.plan.TTL && c.index%2 == 0:
+		q.Flags = jute.ModePersistentWithTTL
+		return jute.OpCreateTTL, q.Append(nil)
+	case n < 3:
+		q.Flags = jute.ModeContainer
+		return jute.OpCreateContainer, q.CreateRequest.Append(nil)
+	case n < 5:
+		q.Path += "/child"
+		return jute.OpCreate, q.CreateRequest.Append(nil)
+	case n < 7:
+		r := jute.PathVersionRequest{Path: path + "/child", Version: -1}
+		return jute.OpDelete, r.Append(nil)
+	}
+	r := jute.SetDataRequest{Path: path, Data: c.mix.Value(), Version: -1}
+	return jute.OpSetData, r.Append(nil)
 }
 
 // inspectWindow is how many requests an inspecting client has under way.

@@ -34,7 +34,7 @@ type ledger struct {
 	owners  map[int64]place   // by connection: where in the log it was given a session
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
-	lives   map[string]lifetime
+	ages    ages
 }
 
 // place is that of a request in the log: its entry, and its number there.
@@ -324,6 +324,11 @@ const lagPatience = 10 * second
 // lags looks for a server that is behind and doesn't get on.
 func (g *ledger) lags(l *life) {
 	w, s := l.w, l.s
+	if l.loop.IsLeader() {
+		if path := g.overdue(w); path != "" {
+			w.fail("liveness: %s has been there for more than %d s since it may be removed, with nothing in the way", path, reapPatience/second)
+		}
+	}
 	index, _, _ := l.rep.Position()
 	if _, in := find(w.wanted, s.id); !in || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) {
 		s.lastIndex, s.lastMoved = index, w.now
@@ -388,45 +393,6 @@ func (m *watched) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 	m.l.w.stats.Installs++
 	m.l.s.promise.commit = max(m.l.s.promise.commit, meta.Index)
 	return m.Replica.Restore(meta, snap)
-}
-
-// A lifetime is that of a TTL znode, in ms.
-type lifetime struct{ since, ttl int64 }
-
-// aged looks at how long TTL znodes were left alone before they are removed. A multi
-// may change any of them: what was known before is forgotten then.
-func (g *ledger) aged(w *World, res *tree.Result, q *tree.Request) {
-	var d jute.Decoder
-	d.Reset(q.Body)
-	switch {
-	case res.Err != jute.OK:
-	case res.Op == jute.OpCreateTTL:
-		var c jute.CreateTTLRequest
-		if c.Decode(&d); d.Err() == nil && c.Flags.TTL() {
-			g.lives[res.Path] = lifetime{res.Time, c.TTL}
-		}
-	case res.Op == jute.OpMulti:
-		clear(g.lives)
-	case res.Op == jute.OpCreate, res.Op == jute.OpCreate2, res.Op == jute.OpCreateContainer:
-		delete(g.lives, res.Path)
-	case res.Op == jute.OpSetData:
-		path := d.String()
-		if life, ok := g.lives[path]; ok {
-			g.lives[path] = lifetime{res.Time, life.ttl}
-		}
-	case res.Op == jute.OpDelete:
-		delete(g.lives, d.String())
-	case res.Op == jute.OpDeleteContainer:
-		path := d.String()
-		life, ok := g.lives[path]
-		if delete(g.lives, path); !ok {
-			return
-		}
-		w.stats.Reaped++
-		if age := res.Time - life.since; age <= life.ttl && !w.plan.jumps() {
-			w.fail("TTL znode %s is removed %d ms after it was last changed, and was to stay for %d", path, age, life.ttl)
-		}
-	}
 }
 
 // A recorder turns the requests that a replica evaluates into the servers' log of

@@ -314,6 +314,17 @@ func (s *host) wipe() {
 	s.replaced, s.countsFrom, s.w.unsettled = true, 0, true
 	s.w.lostAt = len(s.w.ledger.entries)
 	s.config = s.w.configOf(s.id, false)
+	s.w.after(0, s.leftOut)
+}
+
+// leftOut has an operator take this server, whose disk is empty, out of the configurations
+// of others that wait with an empty disk for an ensemble to let them in (see configOf).
+func (s *host) leftOut() {
+	for _, o := range s.w.servers {
+		if _, named := find(o.config, s.id); named && o != s && !s.begun && o.installed && !o.begun && o.life != nil {
+			o.configure(false)
+		}
+	}
 }
 
 // replacePause is how long a damaged disk stays.

@@ -359,6 +359,15 @@ var mutants = []mutant{
 		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
 		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`)},
+	{"container removed before its first child", "data removed too early (ZooKeeper's containers)", "calm", one("tree/container.go",
+		`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
+	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("server/lead.go",
+		`	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
+		return
+	}
+	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
+	{"former voters forgotten by a restart", "no quorum though all run", "changes", one("quorum/roster.go",
+		`	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID ||`, `	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return $P || m.ID == l.o.ID ||`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {

@@ -36,6 +36,7 @@ type Stats struct {
 	Doubled          int // messages that arrived twice
 	Throttled        int // writes refused for lack of room
 	Reaped           int // TTL znodes removed when their time was over
+	Emptied          int // containers removed when their last child was gone
 	Untold           int // times that a write waited until its client knew of one
 	ReadOnly         int // replies of servers without a quorum
 	Entered          int // local sessions that wrote
@@ -118,7 +119,7 @@ func newWorld(p Plan) *World {
 	w := &World{
 		plan: p, netDice: dice(p.Seed, "net"), diskDice: dice(p.Seed, "disk"), faultDice: dice(p.Seed, "nemesis"),
 		auditDice: dice(p.Seed, "audit"), besideDice: dice(p.Seed, "beside"),
-		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}, lives: map[string]lifetime{}},
+		ledger: ledger{leaders: map[uint64]uint64{}, since: map[uint64]int64{}, owners: map[int64]place{}, begun: map[int64]place{}, over: map[int64]bool{}, ages: ages{}},
 		stats:  Stats{Faults: map[Kind]int{}}, electorate: map[uint64]bool{}, dismissed: map[uint64]bool{},
 	}
 	if !p.wrongClocks() {
@@ -194,6 +195,7 @@ func (w *World) run() {
 	if !round(settling, livePatience, "the last fault") || !round(settling, livePatience, "the first sync") {
 		return
 	}
+	w.until(w.now+reapPatience+second, w.reaped) // what stays longer is found
 	for _, s := range w.members() {
 		c := newClient(w, len(w.clients))
 		c.mix, c.only, c.user, c.paths = nil, s, "", []string{root}

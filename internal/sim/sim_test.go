@@ -334,7 +334,7 @@ func (s *sum) add(r *report) {
 		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
-		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Reaped, &b.Reaped}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
+		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
 		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
 	} {
@@ -384,6 +384,7 @@ func (s *sum) enough(t *testing.T) {
 		"snapshots installed": st.Installs, "events": st.Events, "fail-stops": st.FailStops, "starts refused": st.Refused,
 		"joins with an empty disk": st.Joins, "changes of membership": st.Reconfigs - s.seeds, "changes answered": st.Changes, "changes given up": st.Dropped, "new voters": st.Promotions, "writes refused for lack of room": st.Throttled,
 		"read-only replies": st.ReadOnly, "messages doubled": st.Doubled, "requests that came again": st.Duplicates, "requests of a connection left": st.Moved,
+		"TTL znodes removed": st.Reaped, "containers removed": st.Emptied,
 		"local sessions that wrote": st.Entered, "local sessions refused elsewhere": st.Unknown, "ephemerals refused": st.Confined, "sessions upgraded": st.Upgraded,
 		"upgrades": st.Faults[Upgrade], "diverged replicas healed": st.Healed, "replayed seeds": s.replayed, "ensembles of 1": s.profiles[1], "ensembles of 3": s.profiles[3], "ensembles of 5": s.profiles[5],
 	}

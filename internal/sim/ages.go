@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Containers and TTL znodes are removed by the leader: a container when its last child is
+// gone, a TTL znode when it has no child and nothing has changed it for its time. What the
+// log makes of the znodes is followed here by itself, and two things are checked: none is
+// removed too early, and none stays longer than reapPatience once it may go and nothing is
+// in the way.
+type ages map[string]*aging
+
+// An aging is one znode.
+type aging struct {
+	container bool
+	ttl       int64 // ms, 0 if it is no TTL znode
+	changed   int64 // by the log's time, ms
+	children  int
+	used      bool  // it had a child
+	alone     int64 // when it was created, or lost its last child
+}
+
+// reapPatience is how long a znode that may go may stay.
+const reapPatience = 2*reapInterval + 3*second
+
+// aged follows a request that was applied and looks at the removals of the reaper.
+func (g *ledger) aged(w *World, res *tree.Result, q *tree.Request) {
+	if res.Err != jute.OK || len(res.Events) == 0 {
+		return
+	}
+	var d jute.Decoder
+	d.Reset(q.Body)
+	if res.Op == jute.OpDeleteContainer {
+		g.removed(w, d.String(), res.Time)
+	}
+	for _, e := range res.Events {
+		g.ages.event(w.now, res.Time, e)
+	}
+	switch res.Op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		var c jute.CreateRequest
+		if c.Decode(&d); d.Err() == nil {
+			g.ages.born(res.Path, c.Flags, 0)
+		}
+	case jute.OpCreateTTL:
+		var c jute.CreateTTLRequest
+		if c.Decode(&d); d.Err() == nil {
+			g.ages.born(res.Path, c.Flags, c.TTL)
+		}
+	case jute.OpMulti:
+		ops, err := jute.DecodeMulti(&d)
+		for i := range ops {
+			if err == nil && i < len(res.Multi) && res.Multi[i].Path != "" {
+				g.ages.born(res.Multi[i].Path, ops[i].Flags, ops[i].TTL)
+			}
+		}
+	}
+}
+
+// event takes note of one change, which happens now, or by the log's clock at time.
+func (a ages) event(now, time int64, e tree.Event) {
+	switch n := a[e.Path]; e.Type {
+	case jute.EventNodeCreated:
+		a[strings.Clone(e.Path)] = &aging{changed: time, alone: now} // the memory of the path is used again
+		if p := a[parentOf(e.Path)]; p != nil {
+			p.children++
+			p.used = true
+		}
+	case jute.EventNodeDataChanged:
+		if n != nil {
+			n.changed = time
+		}
+	case jute.EventNodeDeleted:
+		if p := a[parentOf(e.Path)]; p != nil && n != nil {
+			if p.children--; p.children == 0 {
+				p.alone = now
+			}
+		}
+		delete(a, e.Path)
+	}
+}
+
+// born notes what kind of znode was created, if it is still there.
+func (a ages) born(path string, flags jute.CreateMode, ttl int64) {
+	if n := a[path]; n != nil {
+		n.container = flags == jute.ModeContainer
+		if n.ttl = 0; flags.TTL() {
+			n.ttl = ttl
+		}
+	}
+}
+
+// removed looks at a removal by the reaper, before it is noted.
+func (g *ledger) removed(w *World, path string, time int64) {
+	n := g.ages[path]
+	switch {
+	case n == nil:
+		w.fail("the reaper removes %s, which isn't there", path)
+	case n.children > 0:
+		w.fail("the reaper removes %s, which has %d children", path, n.children)
+	case n.container && !n.used:
+		w.fail("container %s is removed and never had a child", path)
+	case n.container:
+		w.stats.Emptied++
+	case n.ttl == 0:
+		w.fail("the reaper removes %s, which is neither a container nor a TTL znode", path)
+	default:
+		w.stats.Reaped++
+		if age := time - n.changed; age <= n.ttl && !w.plan.jumps() {
+			w.fail("TTL znode %s is removed %d ms after it was last changed, and was to stay for %d", path, age, n.ttl)
+		}
+	}
+}
+
+// due returns from when on (ns) a znode may go, if it may: by the log's clock, where that is
+// the World's but for its drift.
+func (n *aging) due(w *World) (at int64, ok bool) {
+	switch {
+	case n.children > 0:
+	case n.container:
+		return n.alone, n.used
+	case n.ttl > 0 && !w.plan.jumps():
+		at = (n.changed+n.ttl)*millisecond - wallStart
+		return max(at, n.alone), at <= w.now
+	}
+	return 0, false
+}
+
+// overdue returns a znode that has been there for too long, "" if there is none.
+func (g *ledger) overdue(w *World) string {
+	for _, path := range slices.Sorted(maps.Keys(g.ages)) {
+		if at, ok := g.ages[path].due(w); ok && w.now-max(at, w.lastFault) > reapPatience {
+			return path
+		}
+	}
+	return ""
+}
+
+// reaped reports whether no znode is there that may go.
+func (w *World) reaped() bool {
+	for _, n := range w.ledger.ages {
+		if _, ok := n.due(w); ok {
+			return false
+		}
+	}
+	return true
+}
+
+func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
