@@ -70,8 +70,8 @@ func (l *Lock) leave(mine string) {
 }
 
 // Unlock gives the lock back. It fails with ErrNotLocked if there is none. If the
-// connection is lost it fails and can be called again. If the lock's znode is gone it
-// fails with ErrNoNode, the lock having been lost, and the Lock can be used again.
+// connection is lost it fails and can be called again. If the lock has been lost it
+// fails with ErrNoNode, or with ErrSessionExpired, and the Lock can be used again.
 func (l *Lock) Unlock() error {
 	if l.mine == "" {
 		return ErrNotLocked

@@ -5,17 +5,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
@@ -266,6 +269,95 @@ func TestFleetLock(t *testing.T) {
 		f.contend()
 	})
 }
+
+// fence counts in a znode: whoever is refused isn't alone.
+func fence(ctx context.Context, c *zk.Client, path, mark string) error {
+	old, stat, err := c.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	number, _, _ := strings.Cut(string(old), " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	mine := fmt.Sprintf("%d %s", n+1, mark)
+	for {
+		_, err = c.Set(ctx, path, []byte(mine), stat.Version)
+		if err == nil || !zk.MaybeApplied(err) {
+			break
+		}
+	}
+	if errors.Is(err, zk.ErrBadVersion) { // the reply to an earlier attempt may be lost
+		now, _, errGet := c.Get(ctx, path)
+		if errGet == nil && string(now) != mine {
+			return fmt.Errorf("fence: %q became %q, not %q", old, now, mine)
+		}
+		err = errGet
+	}
+	return err
+}
+
+// Connections are cut while Go, Java and Python take turns. Each holder counts in a
+// znode; no count may be refused, and at the end there are as many as turns.
+func TestFleetLockUnderCuts(t *testing.T) {
+	fleets(t, 4, func(f *fleet) {
+		judge := f.client()
+		_, err := judge.Create(f.ctx, "/lock-fence", []byte("0 nobody"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		f.must(err)
+		for _, name := range []string{"go 1", "go 2"} {
+			c := f.client()
+			lock := recipe.NewMutex(c, "/lock", recipe.Options{}).Lock
+			f.wg.Go(func() {
+				for turn, more := 1, true; more; turn++ {
+					held, err := lock(f.ctx)
+					if err == nil {
+						f.umpire.in(name, "exclusive")
+						err = fence(f.ctx, c, "/lock-fence", fmt.Sprintf("%s %d", name, turn))
+						more = f.umpire.out("exclusive")
+					}
+					if err == nil {
+						err = held.Unlock(f.ctx)
+					}
+					if err != nil {
+						f.t.Errorf("%s: %v", name, err)
+						return
+					}
+				}
+			})
+		}
+		f.java("java", "fenced", "/lock")
+		f.python("python", "fenced", "/lock")
+		f.eventually("everybody has had a turn", func() bool {
+			f.umpire.mu.Lock()
+			defer f.umpire.mu.Unlock()
+			return len(f.umpire.turns) == f.umpire.want || f.t.Failed()
+		})
+		for end := time.Now().Add(*stormFor + fleetCuts*fleetPause); time.Now().Before(end); time.Sleep(fleetPause) {
+			f.cut()
+		}
+		f.umpire.finish()
+		f.wg.Wait()
+		turns := 0
+		for _, n := range f.umpire.turns {
+			turns += n
+		}
+		data, _, err := judge.Get(f.ctx, "/lock-fence")
+		f.must(err)
+		t.Logf("turns under cuts: %v; the last count is %s", f.umpire.turns, data)
+		if number, _, _ := strings.Cut(string(data), " "); number != strconv.Itoa(turns) {
+			t.Errorf("the last count is %s after %d turns", data, turns)
+		}
+		f.eventually("nothing is left in line", func() bool { return len(f.children(judge, "/lock")) == 0 })
+	})
+}
+
+// fleetPause spaces the cuts: other clients wait up to a second before they connect
+// again. There are at least fleetCuts of them.
+const (
+	fleetPause = 1500 * time.Millisecond
+	fleetCuts  = 8
+)
 
 // Unchanged but for the pattern it looks for, kazoo's lock shares with ours.
 func TestFleetPlainKazooLock(t *testing.T) {

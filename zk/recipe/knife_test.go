@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,8 +35,9 @@ type knife struct {
 	meet   sync.Once
 	gone   chan struct{} // closed once a session to be ended has ended; dials wait for it
 	ending bool
-	late   bool // it stays away for cutAbsence
-	back   bool // it has done so
+	now    zk.Session // the last that a connection was opened for
+	late   bool       // it stays away for cutAbsence
+	back   bool       // it has done so
 }
 
 // cutAbsence is how long a participant stays away after its cut, unless another comes
@@ -164,6 +166,9 @@ func (c *cutConn) Read(b []byte) (int, error) {
 			c.Conn.Close()
 			return 0, errCut
 		}
+		if !c.opened {
+			c.k.opens(frame)
+		}
 		c.opened = true
 		c.in = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
 	}
@@ -172,9 +177,29 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// endSession ends c's session at the servers as if it had been silent for too long.
-func endSession(ctx context.Context, c *zk.Client, connect string) error {
-	thief, err := zk.Open(ctx, connect, zk.Options{Resume: c.Session()})
+// opens notes the session in the answer to a connect request.
+func (k *knife) opens(frame []byte) {
+	var d jute.Decoder
+	var hello jute.ConnectResponse
+	d.Reset(frame)
+	hello.Decode(&d)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d.Err() == nil && hello.SessionID != 0 {
+		k.now = zk.Session{ID: hello.SessionID, Passwd: slices.Clone(hello.Passwd)}
+	}
+}
+
+// session returns the session to be ended.
+func (k *knife) session() zk.Session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now
+}
+
+// endSession ends a session at the servers as if it had been silent for too long.
+func endSession(ctx context.Context, session zk.Session, connect string) error {
+	thief, err := zk.Open(ctx, connect, zk.Options{Resume: session})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func leaked() string {
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		var left []string
 		for _, g := range strings.Split(string(stacks), "\n\n") {
-			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") {
+			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") || strings.Contains(g, "zooid/zk/gozk.") {
 				left = append(left, g)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
+	gozk "github.com/zooid-project/zooid/zk/gozk"
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
@@ -24,6 +25,8 @@ type scenario struct {
 	check func(s *stage) error
 	// sure says that a participant whose session lasts must not fail.
 	sure bool
+	// gozk says that it is played with gozk's Conns.
+	gozk bool
 }
 
 // A stage is one run of a scenario, with a chroot of its own.
@@ -52,6 +55,10 @@ type player struct {
 	err    error
 
 	connect string
+
+	goz    *gozk.Conn // in scenarios of gozk
+	prefix string     // of its paths
+	rounds int
 }
 
 // expires reports whether the player's session ends on the way.
@@ -372,7 +379,9 @@ var cutParticipants = flag.Int("cut.participants", 2, "TestEveryCut plays scenar
 // each place where a participant's connection can break: before and after each of
 // its requests, with a session that lasts and with one that ends there. One thing at a
 // time is held by one, tokens grow, nothing is lost and nothing is left behind.
-func TestEveryCut(t *testing.T) {
+func TestEveryCut(t *testing.T) { everyCut(t, scenarios) }
+
+func everyCut(t *testing.T, scenarios []scenario) {
 	each(t, func(a *arena) {
 		var states atomic.Int64
 		a.t.Cleanup(func() { a.t.Logf("%d places to cut played", states.Load()) })
@@ -429,40 +438,44 @@ func playOnce(t *testing.T, connect string, sc *scenario, n, who int, c cut) (fi
 		if i == who {
 			p.k, opt.Dial = k, k.dial
 		}
-		var now atomic.Pointer[zk.Client]
-		p.dial = func() (*zk.Client, error) {
-			c, err := zk.Open(ctx, connect+root, opt)
-			if err == nil {
-				now.Store(c)
-			}
-			return c, err
-		}
+		p.dial = func() (*zk.Client, error) { return zk.Open(ctx, connect+root, opt) }
 		if i == who {
 			k.expire = func() {
-				err := endSession(ctx, now.Load(), connect)
+				err := endSession(ctx, k.session(), connect)
 				if err != nil && ctx.Err() == nil && !errors.Is(err, zk.ErrSessionExpired) { // it may have closed it itself
 					t.Errorf("end a session: %v", err)
 				}
 			}
 		}
-		if p.c, err = p.dial(); err != nil {
-			return false, err
+		if sc.gozk {
+			if err := p.openGozk(); err != nil {
+				return false, err
+			}
+			defer p.goz.Close()
+		} else {
+			if p.c, err = p.dial(); err != nil {
+				return false, err
+			}
+			defer p.c.Close()
 		}
-		defer p.c.Close()
 		s.players = append(s.players, p)
 	}
 	s.play(sc)
 	what := fmt.Sprintf("participant %d of %d, request %d, after %v, expire %v", who, n, c.at, c.after, c.expire)
 	for _, p := range s.players {
-		if p.err != nil && (ctx.Err() != nil || sc.sure && !p.expires()) {
+		if p.err != nil && (ctx.Err() != nil || sc.sure && !p.expires() || sc.gozk) {
 			t.Errorf("%s: participant %d: %v", what, p.number, p.err)
 		}
 	}
-	for _, p := range s.players {
-		p.c.Close()
-	}
-	if err := sc.check(s); err != nil {
+	if err := sc.check(s); err != nil { // while sessions last: what they left must not hide behind their end
 		t.Errorf("%s: %v", what, err)
+	}
+	for _, p := range s.players { // a connection can break there, too
+		if p.goz != nil {
+			p.goz.Close()
+		} else {
+			p.c.Close()
+		}
 	}
 	return k.hasFired(), nil
 }
@@ -474,7 +487,7 @@ func (s *stage) play(sc *scenario) {
 	defer end()
 	var others, all sync.WaitGroup
 	for _, p := range s.players {
-		if !p.expires() {
+		if !p.expires() || sc.gozk {
 			others.Go(func() { p.err = sc.play(p) })
 			continue
 		}

@@ -28,6 +28,8 @@ import org.apache.curator.retry.RetryNTimes;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
 
 /** One Java member of a mixed fleet: Fleet CONNECT UMPIRE NAME RECIPE PATH. */
 public class Fleet {
@@ -64,6 +66,7 @@ public class Fleet {
     static void run(CuratorFramework client, String recipe, String path) throws Exception {
         switch (recipe) {
             case "lock": locked(new InterProcessMutex(client, path), "exclusive"); break;
+            case "fenced": fenced(client, path); break;
             case "writer": locked(new InterProcessReadWriteLock(client, path).writeLock(), "exclusive"); break;
             case "reader": locked(new InterProcessReadWriteLock(client, path).readLock(), "shared"); break;
             case "semaphore": leased(new InterProcessSemaphoreV2(client, path, 2)); break;
@@ -84,6 +87,36 @@ public class Fleet {
                 more = inside(kind);
             } finally {
                 lock.release();
+            }
+        }
+    }
+
+    /** Counts in the znode fence beside the lock: whoever is refused isn't alone. */
+    static void fenced(CuratorFramework client, String path) throws Exception {
+        InterProcessMutex lock = new InterProcessMutex(client, path);
+        int turn = 0;
+        for (boolean more = true; more; ) {
+            lock.acquire();
+            try {
+                say("in exclusive");
+                fence(client, path + "-fence", " java " + ++turn);
+                more = say("out exclusive");
+            } finally {
+                lock.release();
+            }
+        }
+    }
+
+    static void fence(CuratorFramework client, String path, String mark) throws Exception {
+        Stat stat = new Stat();
+        String old = new String(client.getData().storingStatIn(stat).forPath(path), StandardCharsets.UTF_8);
+        String mine = Integer.parseInt(old.split(" ")[0]) + 1 + mark;
+        try {
+            client.setData().withVersion(stat.getVersion()).forPath(path, mine.getBytes(StandardCharsets.UTF_8));
+        } catch (KeeperException.BadVersionException e) { // the reply to the first attempt may be lost
+            String now = new String(client.getData().forPath(path), StandardCharsets.UTF_8);
+            if (!now.equals(mine)) {
+                throw new IllegalStateException("fence: " + old + " became " + now + ", not " + mine);
             }
         }
     }

@@ -4,6 +4,7 @@ import sys
 import time
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 from kazoo.recipe.barrier import DoubleBarrier
 from kazoo.recipe.lock import Lock
 
@@ -26,6 +27,18 @@ def inside(kind):
     return say("out " + kind)
 
 
+def fence(path, mark):
+    """Counts in a znode: whoever is refused isn't alone."""
+    old, stat = client.retry(client.get, path)
+    mine = b"%d %s" % (int(old.split(b" ")[0]) + 1, mark.encode())
+    try:
+        client.retry(client.set, path, mine, stat.version)
+    except BadVersionError:  # the reply to the first attempt may be lost
+        now, _ = client.retry(client.get, path)
+        if now != mine:
+            sys.exit("fence: %r became %r, not %r" % (old, now, mine))
+
+
 class SharedLock(Lock):
     """kazoo's lock, under the name that Curator sorts by."""
 
@@ -42,6 +55,14 @@ if recipe == "lock":
         lock = SharedLock(client, path)
         with lock:
             more = inside("exclusive")
+elif recipe == "fenced":
+    turn = 0
+    while more:
+        turn += 1
+        with SharedLock(client, path):
+            say("in exclusive")
+            fence(path + "-fence", "python %d" % turn)
+            more = say("out exclusive")
 elif recipe == "plainlock":
     while more:
         with client.Lock(path, extra_lock_patterns=["lock-"]):
