@@ -62,14 +62,14 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 		}
 		if err != nil {
 			w.settle(ctx)
-			return done, q.unfinished(w.wroteError(what, err), from, to)
+			return done, q.unfinished(w.wroteError(what, err), "mirror "+from.label+" "+to.label)
 		}
 	}
 	if err = w.finish(ctx); err == nil {
 		err = q.finish(ctx)
 	}
 	done.Znodes = w.done
-	return done, q.unfinished(w.wroteError(what, err), from, to)
+	return done, q.unfinished(w.wroteError(what, err), "mirror "+from.label+" "+to.label)
 }
 
 // copy creates a copy of n at path.
@@ -78,7 +78,7 @@ func (w *writer) copy(ctx context.Context, q *securer, n *znode, path string, wi
 	if err != nil {
 		return err
 	}
-	return w.create(ctx, path, n.data, q.first(n, path, acl))
+	return w.create(ctx, path, n.data, q.first(len(n.children) > 0, path, acl))
 }
 
 // checkCopy refuses what can't be copied: a target within the source, a source that

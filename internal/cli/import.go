@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zooid-project/zooid/zk"
 )
@@ -26,6 +27,7 @@ type loader struct {
 	s         *shell
 	to        *place
 	w         *writer
+	secure    *securer // nil in a dry run
 	dry       bool
 	overwrite bool
 	withACL   bool
@@ -54,6 +56,7 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 	l.w = s.writer(s.client, "import")
 	defer l.w.progress.of(whole.Znodes()).end()
 	if !l.dry {
+		l.secure = newSecurer(ctx, s.client)
 		if err := makeParents(ctx, s.client, whole.target); err != nil {
 			return err
 		}
@@ -65,8 +68,15 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 	if err == nil && r.Sum() != whole.Sum() {
 		err = errors.New("the file was changed while it was read")
 	}
+	if err == nil && !l.dry {
+		err = l.secure.finish(ctx)
+	}
 	if err != nil {
-		return l.w.wroteError("import "+a.arg(0), err)
+		err = l.w.wroteError("import "+a.arg(0), err)
+		if !l.dry {
+			err = l.secure.unfinished(err, "import -overwrite "+a.arg(0)+" "+whole.target)
+		}
+		return err
 	}
 	return l.finish(a.arg(0))
 }
@@ -79,14 +89,18 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the file: %w", err)
 		}
+		ready := len(batch) // the last one's children come next, if it has any
 		if err == nil {
+			if ready > 0 && parent(l.to.at(n.relative)) == l.to.at(batch[ready-1].relative) {
+				batch[ready-1].hasChildren = true
+			}
 			batch = append(batch, n)
 		}
-		if len(batch) >= importBatch || err != nil {
-			if err := l.write(ctx, batch); err != nil {
+		if ready >= importBatch || err != nil {
+			if err := l.write(ctx, batch[:ready]); err != nil {
 				return err
 			}
-			batch = batch[:0]
+			batch = slices.Clone(batch[ready:])
 		}
 		if err != nil {
 			return l.w.finish(ctx)
@@ -96,21 +110,26 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 
 // present is what is at the path of an imported znode.
 type present struct {
-	there bool
-	data  []byte
-	acl   []zk.ACL
+	there    bool
+	data     []byte
+	acl      []zk.ACL
+	version  int32 // of data
+	aversion int32 // of acl
 }
 
 // write looks a batch up, then writes it.
 func (l *loader) write(ctx context.Context, batch []loaded) error {
 	now, err := inParallel(batch, func(n loaded) (p present, err error) {
 		path := l.to.at(n.relative)
-		p.data, _, err = l.s.client.Get(ctx, path)
+		var st zk.Stat
+		p.data, st, err = l.s.client.Get(ctx, path)
+		p.version = st.Version
 		if gone(err) {
 			return p, nil
 		}
 		if err == nil && l.withACL {
-			p.acl, _, err = l.s.client.GetACL(ctx, path)
+			p.acl, st, err = l.s.client.GetACL(ctx, path)
+			p.aversion = st.Aversion
 		}
 		p.there = true
 		return p, err
@@ -132,7 +151,7 @@ func (l *loader) one(ctx context.Context, n loaded, now present) error {
 		acl = zk.WorldACL(zk.PermAll)
 	}
 	if !now.there {
-		return l.create(ctx, path, data, acl)
+		return l.create(ctx, path, n, acl)
 	}
 	sameData := bytes.Equal(data, now.data) && (data == nil) == (now.data == nil)
 	sameList := !l.withACL || sameACL(acl, now.acl)
@@ -153,23 +172,23 @@ func (l *loader) one(ctx context.Context, n loaded, now present) error {
 		return nil
 	}
 	if !sameData {
-		if err := l.w.set(ctx, path, data); err != nil {
+		if err := l.w.setAt(ctx, path, data, now.version); err != nil {
 			return err
 		}
 	}
 	if !sameList {
-		return l.w.setACL(ctx, path, acl)
+		l.secure.later(path, acl, now.aversion)
 	}
 	return nil
 }
 
-func (l *loader) create(ctx context.Context, path string, data []byte, acl []zk.ACL) error {
+func (l *loader) create(ctx context.Context, path string, n loaded, acl []zk.ACL) error {
 	l.done.Created++
 	l.plan("create", path)
 	if l.dry {
 		return nil
 	}
-	return l.w.create(ctx, path, data, acl)
+	return l.w.create(ctx, path, n.data, l.secure.first(n.hasChildren, path, acl))
 }
 
 // plan says what would be done.

@@ -93,6 +93,8 @@ type loaded struct {
 	relative string
 	data     []byte
 	acl      []zk.ACL
+
+	hasChildren bool // the file has znodes below it
 }
 
 // next returns the next one, io.EOF after the last of a file that is whole.
@@ -101,7 +103,7 @@ func (r *importReader) next() (loaded, error) {
 	if err != nil {
 		return loaded{}, err
 	}
-	l := loaded{strings.TrimSuffix(n.Path, "/"), data, zk.WorldACL(zk.PermAll)}
+	l := loaded{relative: strings.TrimSuffix(n.Path, "/"), data: data, acl: zk.WorldACL(zk.PermAll)}
 	if len(n.ACL) > 0 {
 		l.acl, err = parseEntries(n.ACL)
 	}

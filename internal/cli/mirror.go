@@ -164,15 +164,15 @@ func (m *mirror) run(ctx context.Context) error {
 		err = m.w.finish(ctx)
 	}
 	if err != nil {
-		return m.secure.unfinished(m.w.wroteError(m.what, err), m.from, m.to)
+		return m.secure.unfinished(m.w.wroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
 	}
 	m.done.Deleted, err = m.s.deleteListed(ctx, m.to.c, m.extra, deleteBatch)
 	if err != nil {
 		err = deletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted, len(m.extra), err)
-		return m.secure.unfinished(err, m.from, m.to)
+		return m.secure.unfinished(err, "mirror "+m.from.label+" "+m.to.label)
 	}
 	if err := m.secure.finish(ctx); err != nil {
-		return m.secure.unfinished(fmt.Errorf("%s: %w", m.what, err), m.from, m.to)
+		return m.secure.unfinished(fmt.Errorf("%s: %w", m.what, err), "mirror "+m.from.label+" "+m.to.label)
 	}
 	if m.late != "" {
 		return failuref("everything else is done; run it again",
@@ -202,7 +202,7 @@ func (m *mirror) write(ctx context.Context, d difference) error {
 		if err != nil {
 			return err
 		}
-		return m.w.create(ctx, path, d.from.data, m.secure.first(d.from, path, acl))
+		return m.w.create(ctx, path, d.from.data, m.secure.first(len(d.from.children) > 0, path, acl))
 	case !d.data && !d.acl:
 		return nil
 	}

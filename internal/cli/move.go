@@ -235,7 +235,7 @@ func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
 	}
 	if err != nil {
 		w.settle(ctx)
-		err = q.unfinished(w.wroteError(m.what, err), m.from, m.to)
+		err = q.unfinished(w.wroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
 		return done, advise(err, "the source is untouched; %s", m.goOn())
 	}
 	return done, nil

@@ -179,21 +179,50 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 	if err := s.checkOtherQuotas(ctx, path); err != nil {
 		return err
 	}
-	old, _, err := s.client.Get(ctx, at+quotaLimits)
-	if err == nil {
-		q := parseQuota(string(old))
-		*q.field(flag) = value
-		_, err = s.client.Set(ctx, at+quotaLimits, []byte(q.String()), zk.AnyVersion)
-	} else if gone(err) {
-		q := noQuota
-		*q.field(flag) = value
-		err = s.makeQuota(ctx, at, q)
+	for try := 1; ; try++ {
+		err := s.changeLimit(ctx, at, flag, value)
+		if gone(err) {
+			q := noQuota
+			*q.field(flag) = value
+			err = s.makeQuota(ctx, at, q)
+		}
+		if err == nil {
+			break
+		}
+		if !conflict(err) || try == quotaTries {
+			return err
+		}
 	}
+	return advise(s.warnQuota(ctx, path, flag, value), "the limit was set, and what is written stays")
+}
+
+// quotaTries bounds how often somebody else may change a quota at the same moment.
+const quotaTries = 3
+
+// changeLimit changes one limit of a quota, and nothing that somebody else changes at
+// the same time.
+func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) error {
+	old, st, err := s.client.Get(ctx, at+quotaLimits)
 	if err != nil {
 		return err
 	}
-	return s.warnQuota(ctx, path, flag, value)
+	q := parseQuota(string(old))
+	*q.field(flag) = value
+	if _, err = s.client.Set(ctx, at+quotaLimits, []byte(q.String()), st.Version); err != nil {
+		return err
+	}
+	_, err = s.client.Create(ctx, at+quotaStats, noUsage, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+	if errors.Is(err, zk.ErrNodeExists) { // but after a zkCli that was ended halfway
+		return nil
+	}
+	return advise(err, quotaStays)
 }
+
+// quotaStays tells of a quota command that ends after it has changed something.
+const quotaStays = "what is written stays; run it again"
+
+// noUsage is the content of a stats znode before the server counts.
+var noUsage = []byte(quota{0, 0, -1, -1}.String())
 
 // warnQuota says if there is more already than the limit just set.
 func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) error {
@@ -221,24 +250,38 @@ func oneQuotaFlag(a *args) (string, error) {
 	return strings.Join(given, ""), nil
 }
 
-// makeQuota creates the znodes of a quota; the limits make the server count.
+// makeQuota creates the znodes of a quota, both or none; the stats make the server
+// count. Stats without limits are left of a zkCli that was ended halfway.
 func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
-	open := zk.WorldACL(zk.PermAll)
+	open, wrote := zk.WorldACL(zk.PermAll), false
+	tell := func(err error) error {
+		if wrote {
+			return advise(err, quotaStays)
+		}
+		return err
+	}
 	for i := len(quotaRoot) + 1; i < len(at); i++ {
 		if end := strings.IndexByte(at[i:], '/'); end >= 0 {
 			i += end
 		} else {
 			i = len(at)
 		}
-		if _, err := s.client.Create(ctx, at[:i], nil, zk.ModePersistent, open); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
+		_, err := s.client.Create(ctx, at[:i], nil, zk.ModePersistent, open)
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return tell(err)
 		}
+		wrote = wrote || err == nil
 	}
-	if _, err := s.client.Create(ctx, at+quotaLimits, []byte(q.String()), zk.ModePersistent, open); err != nil {
-		return err
+	ops := []zk.MultiOp{zk.CreateOp(at+quotaLimits, []byte(q.String()), zk.ModePersistent, open)}
+	_, left, err := s.client.Exists(ctx, at+quotaStats)
+	if err != nil {
+		return tell(err)
 	}
-	_, err := s.client.Create(ctx, at+quotaStats, []byte(quota{0, 0, -1, -1}.String()), zk.ModePersistent, open)
-	return err
+	if left {
+		ops = append(ops, zk.DeleteOp(at+quotaStats, zk.AnyVersion))
+	}
+	_, err = s.client.Multi(ctx, append(ops, zk.CreateOp(at+quotaStats, noUsage, zk.ModePersistent, open))...)
+	return tell(err)
 }
 
 // checkOtherQuotas fails if a znode above or below path has a quota: only one may
@@ -278,30 +321,52 @@ func runDelQuota(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	old, _, err := s.client.Get(ctx, at+quotaLimits)
+	_, st, err := s.client.Get(ctx, at+quotaLimits)
 	if gone(err) {
+		if err := s.pruneQuotas(ctx, at); err != nil { // left of one that was ended halfway
+			return err
+		}
 		return fmt.Errorf("Quota does not exist for %s", path) //nolint:staticcheck // zkCli's words
 	}
 	if err != nil {
 		return err
 	}
-	if flag != "" {
-		q := parseQuota(string(old))
-		*q.field(flag) = -1
-		_, err := s.client.Set(ctx, at+quotaLimits, []byte(q.String()), zk.AnyVersion)
-		return err
+	if flag == "" {
+		return s.removeQuota(ctx, at, st.Version)
 	}
-	for _, znode := range []string{quotaLimits, quotaStats} {
-		if err := s.client.Delete(ctx, at+znode, zk.AnyVersion); err != nil && !gone(err) {
+	for try := 1; ; try++ {
+		err := s.changeLimit(ctx, at, flag, -1)
+		if err == nil || !conflict(err) || try == quotaTries {
 			return err
 		}
 	}
-	// The znodes on the way go, too, where no other quota needs them.
+}
+
+// removeQuota deletes the znodes of a quota whose limits have a version.
+func (s *shell) removeQuota(ctx context.Context, at string, version int32) error {
+	ops := []zk.MultiOp{zk.DeleteOp(at+quotaLimits, version)}
+	_, counted, err := s.client.Exists(ctx, at+quotaStats)
+	if err != nil {
+		return err
+	}
+	if counted {
+		ops = append(ops, zk.DeleteOp(at+quotaStats, zk.AnyVersion))
+	}
+	if _, err := s.client.Multi(ctx, ops...); err != nil {
+		return err
+	}
+	return advise(s.pruneQuotas(ctx, at), "the quota is gone; what is left of it is empty, and delquota removes it")
+}
+
+// pruneQuotas deletes the znodes on the way to where a quota was, where no other quota
+// needs them: those have children.
+func (s *shell) pruneQuotas(ctx context.Context, at string) error {
 	for ; at != quotaRoot; at = parent(at) {
-		if err := s.client.Delete(ctx, at, zk.AnyVersion); err != nil {
-			if errors.Is(err, zk.ErrNotEmpty) || gone(err) {
-				return nil
-			}
+		err := s.client.Delete(ctx, at, zk.AnyVersion)
+		if errors.Is(err, zk.ErrNotEmpty) {
+			return nil
+		}
+		if err != nil && !gone(err) {
 			return err
 		}
 	}

@@ -45,9 +45,10 @@ func newSecurer(ctx context.Context, c *zk.Client) *securer {
 	return q
 }
 
-// first returns the ACL that a copy of n at path is created with.
-func (q *securer) first(n *znode, path string, acl []zk.ACL) []zk.ACL {
-	if len(n.children) == 0 || q.admitsChildren(acl) {
+// first returns the ACL that a copy at path is created with; hasChildren says that
+// there will be znodes below it.
+func (q *securer) first(hasChildren bool, path string, acl []zk.ACL) []zk.ACL {
+	if !hasChildren || q.admitsChildren(acl) {
 		return acl
 	}
 	q.later(path, acl, 0)
@@ -81,12 +82,13 @@ func (q *securer) finish(ctx context.Context) error {
 	return nil
 }
 
-// unfinished adds to err which znodes don't have their ACLs yet.
-func (q *securer) unfinished(err error, from, to *place) error {
+// unfinished adds to err which znodes don't have their ACLs yet, and the command that
+// goes on.
+func (q *securer) unfinished(err error, command string) error {
 	if err == nil || len(q.pending) == 0 {
 		return err
 	}
 	return advise(fmt.Errorf("%w; up to %s have a temporary or an old ACL, such as %s",
 		err, describeCount(len(q.pending)), q.pending[0].path),
-		"what is written stays; mirror %s %s goes on, and sets the ACLs", from.label, to.label)
+		"what is written stays; %s goes on, and sets the ACLs", command)
 }

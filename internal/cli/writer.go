@@ -142,23 +142,9 @@ func (w *writer) create(ctx context.Context, path string, data []byte, acl []zk.
 	return w.add(ctx, zk.CreateOp(path, data, zk.ModePersistent, acl), len(data)+len(aclText(acl)))
 }
 
-func (w *writer) set(ctx context.Context, path string, data []byte) error {
-	return w.setAt(ctx, path, data, zk.AnyVersion)
-}
-
 // setAt replaces data that has a version.
 func (w *writer) setAt(ctx context.Context, path string, data []byte, version int32) error {
 	return w.add(ctx, zk.SetOp(path, data, version), len(data))
-}
-
-// setACL changes an ACL, which no transaction can. It may overtake other writes.
-func (w *writer) setACL(ctx context.Context, path string, acl []zk.ACL) error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := w.c.SetACL(ctx, path, acl, zk.AnyVersion)
-		done <- err
-	}()
-	return w.push(ctx, written{func(context.Context) error { return <-done }, 1})
 }
 
 // wroteError says how far a long piece of work came.
