@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,12 +32,14 @@ internal/storage:
 internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
-internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket
+internal/restore: internal/memory internal/storage internal/tree
+internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore
 internal/check:   jute
 internal/bench:   jute internal/freeport
 internal/export:  jute
 internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
-internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/server internal/check
+internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check
 zk:               jute internal/sasl
 zk/gozk:          zk jute
 zk/recipe:        zk
@@ -46,6 +49,23 @@ cmd/zooid:        jute zk internal/cli internal/server internal/memory internal/
 
 // raftOnly lists the only packages that may know that raft exists.
 var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true}
+
+// deterministic packages compute; they never look at the world: what they need of it is
+// passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.
+// So do the single files in deterministicFiles.
+var (
+	deterministic      = []string{"jute", "internal/auth", "internal/tree", "internal/watch", "internal/replica"}
+	deterministicFiles = []string{"internal/quorum/node.go", "internal/quorum/membership.go", "internal/quorum/vet.go"}
+)
+
+// worldly packages look at the world. Those that say when something is may use the
+// types of package time, not its clock.
+var worldly = []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "net", "net/http", "syscall", "log", "context"}
+
+// isPure reports whether a file is to be deterministic.
+func isPure(file, pkg string) bool {
+	return slices.Contains(deterministic, pkg) || slices.Contains(deterministicFiles, file)
+}
 
 // goFiles calls visit with the path and package folder of each Go file of the
 // project. It reads the tree itself rather than asking "go list", so that the
@@ -98,6 +118,8 @@ func TestDeps(t *testing.T) {
 				t.Errorf("%s: nothing imports %s", file, dep)
 			case ours && ok && !strings.Contains(may, " "+dep+" "):
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
+			case isPure(file, pkg) && (slices.Contains(worldly, imp) || imp == "time" && pkg != "internal/replica"):
+				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
 			case strings.HasPrefix(imp, "go.etcd.io/raft/") && !raftOnly[pkg]:
 				t.Errorf("%s: raft stops at internal/quorum", file)
 			}

@@ -9,7 +9,9 @@
 //	internal/watch    who waits on which path; local to a server; pure
 //	internal/storage  the data directory: log, snapshots, recovery, purge
 //	internal/quorum   raft: agrees on opaque entries
-//	internal/server   listeners, connections, order of requests, the replica
+//	internal/replica  a server's copy of the service: order of requests, sessions, events; pure
+//	internal/restore  trees of snapshots
+//	internal/server   listeners, connections; assembles the above
 //	internal/config   zoo.cfg to plain structs
 //	internal/metrics  one registry for mntr, admin commands and Prometheus
 //	internal/keystore TLS key and trust stores, Java's kinds too

@@ -9,7 +9,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -26,18 +25,13 @@ var (
 	vagueName = regexp.MustCompile(`^(util|utils|common|helpers?|misc|base|shared|core|impl|constants)$|_impl$|_utils?$`)
 	vagueType = regexp.MustCompile(`(Manager|Handler|Helper|Impl|Processor|Controller|Service|Factory|Util|Wrapper|Info|Data)$`)
 
-	// deterministic packages compute; they never look at the world. So do the
-	// single files listed in deterministicFiles.
-	deterministic      = []string{"jute", "internal/auth", "internal/tree", "internal/watch"}
-	deterministicFiles = []string{
-		"internal/quorum/node.go", "internal/quorum/membership.go", "internal/quorum/vet.go",
-		"internal/server/replica.go", "internal/server/receive.go", "internal/server/read.go", "internal/server/connect.go",
-		"internal/server/lead.go", "internal/server/expiry.go", "internal/server/sync.go", "internal/server/outbox.go", "internal/server/ops.go",
-	}
-	worldly = []string{"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "net/http", "log", "context"}
+	// clock are the functions of package time that ask it, or wait; goroutines what
+	// starts them without a go statement.
+	clock      = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+	goroutines = []string{"WaitGroup"}
 
 	// mustNotPanic faces untrusted bytes: errors, not crashes.
-	mustNotPanic = []string{"jute", "zk", "internal/server"}
+	mustNotPanic = []string{"jute", "zk", "internal/replica", "internal/server"}
 
 	// longFuncs may exceed funcLinesMax; each entry says why.
 	longFuncs = map[string]string{}
@@ -71,12 +65,7 @@ func TestTidy(t *testing.T) {
 		lines[pkg] += n
 		documented[pkg] = documented[pkg] || f.Doc != nil
 		c := checked{t: t, set: set, pkg: pkg}
-		c.pure = slices.Contains(deterministic, pkg) || slices.Contains(deterministicFiles, file)
-		for _, spec := range f.Imports {
-			if imp, _ := strconv.Unquote(spec.Path.Value); c.pure && slices.Contains(worldly, imp) {
-				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
-			}
-		}
+		c.pure = isPure(file, pkg)
 		ast.Inspect(f, c.node)
 	})
 	for pkg, n := range lines {
@@ -125,8 +114,17 @@ func (c *checked) node(n ast.Node) bool {
 			c.errorf(x, "it is deterministic and may not start goroutines")
 		}
 	case *ast.SelectStmt:
-		if c.pure {
+		if c.pure && len(x.Body.List) > 2 { // one case and a default are no choice
 			c.errorf(x, "it is deterministic; select chooses at random")
+		}
+	case *ast.SelectorExpr:
+		of, _ := x.X.(*ast.Ident)
+		switch {
+		case !c.pure || of == nil:
+		case of.Name == "time" && slices.Contains(clock, x.Sel.Name):
+			c.errorf(x, "it is deterministic and may not ask the clock (time.%s); pass in the time", x.Sel.Name)
+		case of.Name == "sync" && slices.Contains(goroutines, x.Sel.Name):
+			c.errorf(x, "it is deterministic and may not start goroutines (sync.%s)", x.Sel.Name)
 		}
 	case *ast.CallExpr:
 		if id, ok := x.Fun.(*ast.Ident); ok && id.Name == "panic" && slices.Contains(mustNotPanic, c.pkg) {
@@ -162,7 +160,7 @@ func TestMapOrder(t *testing.T) {
 		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 		_, _ = conf.Check(pkg, set, parsed, info)
 		for i, f := range parsed {
-			if !slices.Contains(deterministic, pkg) && !slices.Contains(deterministicFiles, names[i]) {
+			if !isPure(names[i], pkg) {
 				continue
 			}
 			excused := map[int]bool{}

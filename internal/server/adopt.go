@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -19,7 +21,7 @@ const standaloneID = 1
 // adopt makes a standalone server's data that of server id, if it is not yet. A
 // crash on the way leaves it as it was. Data of an ensemble's server is known by
 // the membership in it, or by its voters.
-func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
+func adopt(dir *storage.Dir, id uint64, o replica.Options, treeOptions tree.Options) error {
 	if id == standaloneID {
 		return nil
 	}
@@ -29,16 +31,17 @@ func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
 		return err
 	}
 	for _, e := range entries {
-		if namesMembers(e.Data) {
+		if replica.NamesMembers(e.Data) {
 			return nil
 		}
 	}
-	o.Kick, o.meters, o.early = func() {}, nil, nil // it is only passing
-	r, applied, err := NewReplica(o)
-	if err != nil {
+	o.Kick, o.Meters = func() {}, nil // it is only passing
+	if o.Tree, err = restore.Newest(dir, treeOptions, nil); err != nil {
 		return err
 	}
-	if text, _ := r.tree.Members(); text != "" {
+	applied := o.Tree.LastIndex()
+	r := replica.New(o)
+	if text, _ := r.Members(); text != "" {
 		return nil
 	}
 	entries = append(entries, quorum.Entry{Term: term + 1, Index: applied + uint64(len(entries)) + 1})
@@ -50,18 +53,4 @@ func adopt(dir *storage.Dir, id uint64, o ReplicaOptions) error {
 	}
 	o.Log.Info("this data directory is a standalone server's; it goes on as that of a server of an ensemble, and the others join it", "server", id)
 	return nil
-}
-
-// namesMembers reports whether an entry agrees on a membership.
-func namesMembers(data []byte) bool {
-	if len(data) < digestSize {
-		return false
-	}
-	records := tree.NewRecords(data[digestSize:])
-	for q := (tree.Request{}); records.Next(&q); {
-		if q.Op == tree.OpMembers {
-			return true
-		}
-	}
-	return false
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -16,6 +17,8 @@ import (
 // Sizes of a connection's read buffer. An idle connection holds the smallest; a
 // busy one grows to the largest, which one read of the socket can fill.
 const (
+	// frameHead is what a frame has before its bytes: their number.
+	frameHead     = 4
 	inputBytesMin = 512
 	inputBytesMax = 64 << 10
 	// inputQuietReads is how many small reads in a row give the memory back; a
@@ -46,7 +49,7 @@ func (s *Server) serve(nc net.Conn, secure bool) {
 // open returns the client on a connection, what it sent so far, and the connection
 // to go on with, which may be one of TLS above nc. It returns nil for a client if
 // all is done.
-func (s *Server) open(nc net.Conn, secure bool) (net.Conn, *client, []byte) {
+func (s *Server) open(nc net.Conn, secure bool) (net.Conn, *replica.Client, []byte) {
 	nc.SetReadDeadline(time.Now().Add(s.opt.SessionlessTimeout))
 	var in []byte
 	if !secure {
@@ -67,10 +70,10 @@ func (s *Server) open(nc net.Conn, secure bool) (net.Conn, *client, []byte) {
 // readHead returns the first bytes of a connection, enough to tell what it is; nil
 // if they don't come.
 func (s *Server) readHead(nc net.Conn) []byte {
-	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameLengthSize)
+	in, err := readTo(nc, make([]byte, 0, inputBytesMin), frameHead)
 	if err != nil {
 		s.countSessionless(err)
-		s.replica.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
+		s.clientLog.Debug("a connection closed before it sent anything", "client", nc.RemoteAddr().String(), "err", err)
 		return nil
 	}
 	return in
@@ -101,51 +104,52 @@ func helloSize(in []byte) (size int, ok bool) {
 // greet returns the client of a connection that begins with in and has proved to
 // be ids, nil for one that has proved nothing. A four-letter word is answered, and
 // nil returned.
-func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *client {
+func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	if _, ok := helloSize(in); !ok {
-		if word := string(in[:frameLengthSize]); isFourLetterWord(word) {
-			s.fourLetterWord(nc, word, in[frameLengthSize:])
+		if word := string(in[:frameHead]); isFourLetterWord(word) {
+			s.fourLetterWord(nc, word, in[frameHead:])
 			return nil
 		}
 	}
 	remote := nc.RemoteAddr().String()
-	c := newClient(s.ids.take(), remote, addressID(remote), nil)
-	c.acked = socket.AckedBy(below(nc))
-	c.since = time.Now()
-	c.wake = func() { go s.flush(nc, c) }
-	if c.try = socket.TryWriter(nc); c.try != nil {
-		c.push = func() { s.pushTo(nc, c) }
-		c.wake = func() { s.pushers.add(c) }
+	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
+	c.Acked = socket.AckedBy(below(nc))
+	c.Since = time.Now()
+	c.Wake = func() { go s.flush(nc, c) }
+	if c.Try = socket.TryWriter(nc); c.Try != nil {
+		c.Push = func() { s.pushTo(nc, c) }
+		c.Wake = func() { s.pushers.add(c) }
 	}
 	if ids != nil {
-		c.ids.Store(&ids)
+		c.Identify(ids)
 	}
 	return c
 }
 
 // handshake takes the connect request, which begins with in, and returns what
 // came behind it.
-func (s *Server) handshake(nc net.Conn, c *client, in []byte) ([]byte, error) {
-	rest, err := readHello(nc, c, in)
+func (s *Server) handshake(nc net.Conn, c *replica.Client, in []byte) ([]byte, error) {
+	var hello jute.ConnectRequest
+	rest, err := readHello(nc, &hello, in)
 	if err == nil {
-		err = s.replica.connect(c, &c.hello, s.ids.take)
+		err = s.replica.Connect(c, &hello, s.newID)
 	}
 	return append(in[:0], rest...), err
 }
 
-// readHello reads c's connect request, whose password aliases what was read, and
+// readHello reads a connect request, whose password aliases what was read, and
 // returns what came behind it.
-func readHello(nc net.Conn, c *client, in []byte) (rest []byte, err error) {
+func readHello(nc net.Conn, hello *jute.ConnectRequest, in []byte) (rest []byte, err error) {
 	size, ok := helloSize(in)
 	if !ok {
 		return nil, fmt.Errorf("its first frame has %d bytes, a connect request at most %d: this is no ZooKeeper client, or a four-letter word that does not exist", size, jute.ConnectRequestSizeMax)
 	}
-	size += frameLengthSize
+	size += frameHead
 	if in, err = readTo(nc, in, size); err != nil {
 		return nil, fmt.Errorf("read the connect request: %w", err)
 	}
-	d := jute.NewDecoder(in[frameLengthSize:size])
-	c.hello.Decode(d)
+	d := jute.NewDecoder(in[frameHead:size])
+	hello.Decode(d)
 	if d.Err() != nil {
 		return nil, fmt.Errorf("decode the connect request: %w", d.Err())
 	}
@@ -153,15 +157,15 @@ func readHello(nc net.Conn, c *client, in []byte) (rest []byte, err error) {
 }
 
 // ended says why a connection ended, and forgets it.
-func (s *Server) ended(c *client, err error) {
+func (s *Server) ended(c *replica.Client, err error) {
 	if c.Established() {
 		s.logEnd(c, err)
 	} else {
-		s.replica.clientLog.Warn("a connection was closed during its handshake", "client", c.remote, "err", err)
+		s.clientLog.Warn("a connection was closed during its handshake", "client", c.Remote(), "err", err)
 		s.countSessionless(err)
-		s.replica.meters.connectionRejected.Inc()
+		s.meters.ConnectionRejected.Inc()
 	}
-	s.replica.disconnected(c)
+	s.replica.Disconnected(c)
 }
 
 var (
@@ -170,13 +174,13 @@ var (
 )
 
 // sessionBy is when c must have its session.
-func (s *Server) sessionBy(c *client) time.Time {
-	return c.since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.timeout)*time.Millisecond))
+func (s *Server) sessionBy(c *replica.Client) time.Time {
+	return c.Since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.Timeout())*time.Millisecond))
 }
 
 // awaitSession waits until c is established, or closing without: then the loss of
 // its socket doesn't show, as nobody reads it meanwhile.
-func (s *Server) awaitSession(c *client) error {
+func (s *Server) awaitSession(c *replica.Client) error {
 	if c.Established() {
 		return nil
 	}
@@ -184,7 +188,7 @@ func (s *Server) awaitSession(c *client) error {
 	defer look.Stop()
 	for by := s.sessionBy(c); ; {
 		select {
-		case <-c.established:
+		case <-c.Answered():
 			return nil
 		case <-s.closing:
 			return errStopping
@@ -192,8 +196,8 @@ func (s *Server) awaitSession(c *client) error {
 			if !now.Before(by) {
 				return errNoSession
 			}
-			if why := c.ending(); why != "" {
-				return refusal(why)
+			if why := c.Ending(); why != "" {
+				return errors.New(why)
 			}
 		}
 	}
@@ -205,7 +209,7 @@ const sessionLook = 100 * time.Millisecond
 
 // putOff moves the deadline that nc has since it was accepted and that is over
 // now: most connections are established then and need none.
-func (s *Server) putOff(nc net.Conn, c *client) error {
+func (s *Server) putOff(nc net.Conn, c *replica.Client) error {
 	by := s.sessionBy(c)
 	switch {
 	case c.Established():
@@ -219,9 +223,9 @@ func (s *Server) putOff(nc net.Conn, c *client) error {
 // readRequests feeds what arrives, which begins with buf, to the replica until
 // the connection ends. The first reads wait beside the log that attaches the
 // session: what they bring waits for it.
-func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
+func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error {
 	quiet, n, attached := 0, len(buf), false
-	c.input.Store(int64(cap(buf)))
+	c.NoteInput(cap(buf))
 	for {
 		if n > 0 {
 			if !attached {
@@ -240,21 +244,21 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 			switch {
 			case full && (cap(buf) < inputBytesMax || len(buf) == cap(buf)):
 				buf, quiet = grow(buf), 0
-				c.input.Store(int64(cap(buf)))
+				c.NoteInput(cap(buf))
 			case len(buf) > 0 || n >= cap(buf)/inputQuietShare:
 				quiet = 0
 			default:
 				if quiet++; quiet == inputQuietReads {
-					c.quiet()
+					c.Quiet()
 					if cap(buf) > inputBytesMin {
 						buf = make([]byte, 0, inputBytesMin)
-						c.input.Store(inputBytesMin)
+						c.NoteInput(inputBytesMin)
 					}
 				}
 			}
 		}
 		if s.flushOwn(nc, c) {
-			return errClosing
+			return replica.ErrClosing
 		}
 		var err error
 		n, err = nc.Read(buf[len(buf):cap(buf)])
@@ -265,6 +269,21 @@ func (s *Server) readRequests(nc net.Conn, c *client, buf []byte) error {
 			return err
 		}
 		buf = buf[:len(buf)+n]
+	}
+}
+
+const untoldPause = 2 * time.Millisecond // between two looks at whether the client was told
+
+// receiveAll brings the replica what arrived on a connection.
+func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
+	for now := s.now(); ; time.Sleep(untoldPause) {
+		n, err := s.replica.Receive(c, in[used:], now)
+		if used += n; err != replica.ErrUntold {
+			return used, err
+		}
+		if s.flushOwn(nc, c) {
+			return used, replica.ErrClosing
+		}
 	}
 }
 
@@ -280,62 +299,38 @@ func grow(buf []byte) []byte {
 
 // flushOwn writes waiting output on the reader's goroutine, unless another one
 // is at it, and reports whether the connection is to end.
-func (s *Server) flushOwn(nc net.Conn, c *client) bool {
-	c.mu.Lock()
-	ended := c.closed || c.closing && len(c.out) == 0
-	if c.flushing || len(c.out) == 0 && !c.postponed {
-		flushing := c.flushing
-		c.mu.Unlock()
-		return ended && !flushing
+func (s *Server) flushOwn(nc net.Conn, c *replica.Client) bool {
+	begun, ended := c.BeginFlush()
+	if begun {
+		return s.flush(nc, c)
 	}
-	c.flushing = true
-	c.mu.Unlock()
-	return s.flush(nc, c)
+	return ended
 }
 
 // flushLast writes waiting output before the reader gives the connection up; if
 // another goroutine is at it, it waits for that one.
-func (s *Server) flushLast(nc net.Conn, c *client) {
-	if s.flushOwn(nc, c) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.flushing && !c.closed {
-		c.room.Wait()
+func (s *Server) flushLast(nc net.Conn, c *replica.Client) {
+	if !s.flushOwn(nc, c) {
+		c.AwaitFlush()
 	}
 }
 
 // flush writes a client's output until there is none, and reports whether the
 // connection was ended.
-func (s *Server) flush(nc net.Conn, c *client) bool {
-	out, sent, last := c.tryOutput()
+func (s *Server) flush(nc net.Conn, c *replica.Client) bool {
+	out, sent, last := c.TryOutput()
 	return s.flushFrom(nc, c, out, sent, last)
 }
 
 // pushTo is flush as far as that never blocks; a goroutine does what is left.
-func (s *Server) pushTo(nc net.Conn, c *client) {
-	if out, sent, last := c.tryOutput(); out != nil || last {
+func (s *Server) pushTo(nc net.Conn, c *replica.Client) {
+	if out, sent, last := c.TryOutput(); out != nil || last {
 		go s.flushFrom(nc, c, out, sent, last)
 	}
 }
 
-// tryOutput writes waiting output as far as that can't block. It returns what
-// takeOutput does, and how much of out is written.
-func (c *client) tryOutput() (out []byte, sent int, last bool) {
-	out, last = c.takeOutput(nil)
-	if out == nil || c.try == nil {
-		return out, 0, last
-	}
-	if sent = c.try(out); sent == len(out) {
-		out, last = c.takeOutput(out)
-		sent = 0
-	}
-	return out, sent, last
-}
-
-// flushFrom goes on with what takeOutput returned, of which some is sent.
-func (s *Server) flushFrom(nc net.Conn, c *client, out []byte, sent int, last bool) bool {
+// flushFrom goes on with what TakeOutput returned, of which some is sent.
+func (s *Server) flushFrom(nc net.Conn, c *replica.Client, out []byte, sent int, last bool) bool {
 	for {
 		if last {
 			nc.Close()
@@ -344,40 +339,35 @@ func (s *Server) flushFrom(nc net.Conn, c *client, out []byte, sent int, last bo
 		if out == nil {
 			return false
 		}
-		if now := time.Now(); c.writeBy.Sub(now) < s.opt.WriteTimeout/2 {
+		if now := time.Now(); c.WriteBy.Sub(now) < s.opt.WriteTimeout/2 {
 			// Not for each write: with thousands of connections the timers would
 			// cost as much as what they guard.
-			c.writeBy = now.Add(s.opt.WriteTimeout)
-			nc.SetWriteDeadline(c.writeBy)
+			c.WriteBy = now.Add(s.opt.WriteTimeout)
+			nc.SetWriteDeadline(c.WriteBy)
 		}
 		if _, err := nc.Write(out[sent:]); err != nil {
-			c.closeAfter("writing to it failed: " + err.Error())
+			c.CloseAfter("writing to it failed: " + err.Error())
 			nc.Close()
-			c.mu.Lock()
-			c.closed, c.flushing = true, false
-			c.room.Broadcast()
-			c.mu.Unlock()
+			c.Lost()
 			return true
 		}
-		out, last = c.takeOutput(out)
+		out, last = c.TakeOutput(out)
 		sent = 0
 	}
 }
 
 // logEnd says why a connection ended.
-func (s *Server) logEnd(c *client, err error) {
-	c.mu.Lock()
-	why := c.why
-	c.mu.Unlock()
+func (s *Server) logEnd(c *replica.Client, err error) {
+	why := c.Ending()
 	var size *jute.FrameSizeError
 	switch {
 	case why != "":
-		s.replica.clientLog.Info("closed a client connection", "client", c.remote, "session", sessionText(c.session), "why", why)
+		s.clientLog.Info("closed a client connection", "client", c.Remote(), "session", replica.SessionText(c.Session()), "why", why)
 	case errors.As(err, &size):
-		s.replica.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.remote, "session", sessionText(c.session), "err", err)
+		s.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err)
 	case errors.Is(err, io.EOF):
-		s.replica.clientLog.Info("a client closed its connection", "client", c.remote, "session", sessionText(c.session))
+		s.clientLog.Info("a client closed its connection", "client", c.Remote(), "session", replica.SessionText(c.Session()))
 	default:
-		s.replica.clientLog.Info("a client connection ended", "client", c.remote, "session", sessionText(c.session), "err", err)
+		s.clientLog.Info("a client connection ended", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err)
 	}
 }

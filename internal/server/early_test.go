@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -41,12 +42,12 @@ func snapshotted(t *testing.T) (dir, file string, written int) {
 }
 
 // earlyAnd makes an early tree of a folder, and opens the folder beside it.
-func earlyAnd(t *testing.T, dir string) (*earlyTree, storage.Meta) {
+func earlyAnd(t *testing.T, dir string) (*restore.Early, storage.Meta) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := loadEarly(dir, tree.Options{Key: treeKey(cluster)}, 0)
+	e := restore.Begin(dir, restore.Options(cluster, nil, tree.FeatureLevelMax))
 	d, err := storage.Open(storage.Options{Dir: dir, ClusterID: cluster})
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +78,14 @@ func TestEarlyTree(t *testing.T) {
 	e, m := earlyAnd(t, dir)
 	other := m
 	other.Digest++
-	if tr := e.take(m); tr == nil || tr.LastIndex() != m.Index || tr.Digest() != m.Digest {
+	if tr := e.Take(m); tr == nil || tr.LastIndex() != m.Index || tr.Digest() != m.Digest {
 		t.Error("no tree of the newest snapshot, or another one")
 	}
-	if e, _ := earlyAnd(t, dir); e.take(other) != nil {
+	if e, _ := earlyAnd(t, dir); e.Take(other) != nil {
 		t.Error("the tree of another snapshot was taken")
 	}
-	e = loadEarly(dir, tree.Options{}, 0)
-	e.giveUp()
+	e = restore.Begin(dir, tree.Options{})
+	e.GiveUp()
 	serves("whole")
 
 	b, err := os.ReadFile(file)
@@ -96,13 +97,13 @@ func TestEarlyTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, m = earlyAnd(t, dir)
-	if e.take(m) != nil {
+	if e.Take(m) != nil {
 		t.Error("the tree of a damaged snapshot was taken")
 	}
 	serves("damaged")
 
-	e = loadEarly(t.TempDir(), tree.Options{}, 0)
-	if e.take(storage.Meta{}); e.tree != nil {
+	e = restore.Begin(t.TempDir(), tree.Options{})
+	if e.Take(storage.Meta{}) != nil {
 		t.Error("a tree of an empty folder")
 	}
 	if _, err := storage.PeekSnapshot(storage.OS{}, t.TempDir()); !errors.Is(err, fs.ErrNotExist) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -81,10 +82,10 @@ func TestIdleSession(t *testing.T) {
 func TestClosingBeforeItsSession(t *testing.T) {
 	t.Parallel()
 	s := &Server{closing: make(chan struct{}), opt: Options{SessionlessTimeout: time.Hour}}
-	c := newClient(1, "test", jute.ID{}, func() {})
-	c.since = time.Now()
+	c := replica.NewClient(1, "test", jute.ID{}, func() {})
+	c.Since = time.Now()
 	const why = "its session may have been attached or not"
-	c.closeAfter(why)
+	c.CloseAfter(why)
 	ended := make(chan error, 1)
 	go func() { ended <- s.awaitSession(c) }()
 	select {

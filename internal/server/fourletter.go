@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/replica"
 	"io"
 	"net"
 	"strings"
@@ -46,22 +47,25 @@ func fourLetterWords() []word {
 	return []word{
 		{"conf", idle, func(s *Server, a *answer, _ net.Conn) { a.configuration(s.Configuration()) }},
 		{"cons", idle, func(s *Server, a *answer, conn net.Conn) { a.connections(s.connectionsAskedBy(conn), false) }},
-		{"crst", idle, func(s *Server, a *answer, _ net.Conn) { s.ResetConnections(); a.print("Connection stats reset.\n") }},
+		{"crst", idle, func(s *Server, a *answer, _ net.Conn) {
+			s.replica.ResetConnections()
+			a.print("Connection stats reset.\n")
+		}},
 		{"dirs", idle, func(s *Server, a *answer, _ net.Conn) { a.sizes(s.DataSizes()) }},
 		{"dump", idle, func(s *Server, a *answer, _ net.Conn) { s.dump(a) }},
 		{"envi", "", func(s *Server, a *answer, _ net.Conn) { a.environment(s.Environment()) }},
 		{"gtmk", "", func(s *Server, a *answer, _ net.Conn) { a.print("%d", s.trace.Load()) }},
-		{"hash", notServing, func(s *Server, a *answer, _ net.Conn) { a.digests(s.Digests()) }},
+		{"hash", notServing, func(s *Server, a *answer, _ net.Conn) { a.digests(s.replica.Digests()) }},
 		{"isro", "null", func(s *Server, a *answer, _ net.Conn) { a.readOnly(s.Status()) }},
 		{"mntr", idle, func(s *Server, a *answer, _ net.Conn) { a.monitor(s.Status(), s.Metrics()) }},
 		{"ruok", "", func(_ *Server, a *answer, _ net.Conn) { a.print("imok") }},
-		{"srst", idle, func(s *Server, a *answer, _ net.Conn) { s.ResetStats(); a.print("Server stats reset.\n") }},
+		{"srst", idle, func(s *Server, a *answer, _ net.Conn) { s.replica.ResetStats(); a.print("Server stats reset.\n") }},
 		{"srvr", idle, func(s *Server, a *answer, _ net.Conn) { a.server(s.Status(), nil) }},
 		{"stat", idle, func(s *Server, a *answer, conn net.Conn) { a.server(s.Status(), s.connectionsAskedBy(conn)) }},
 		{"stmk", "", func(s *Server, a *answer, conn net.Conn) { s.setTraceMask(a, conn) }},
-		{"wchc", idle, func(s *Server, a *answer, _ net.Conn) { a.watchesBySession(s.WatchesBySession(wordBytesMax)) }},
-		{"wchp", idle, func(s *Server, a *answer, _ net.Conn) { a.watchesByPath(s.WatchesByPath(wordBytesMax)) }},
-		{"wchs", idle, func(s *Server, a *answer, _ net.Conn) { a.watchSummary(s.WatchSummary()) }},
+		{"wchc", idle, func(s *Server, a *answer, _ net.Conn) { a.watchesBySession(s.replica.WatchesBySession(wordBytesMax)) }},
+		{"wchp", idle, func(s *Server, a *answer, _ net.Conn) { a.watchesByPath(s.replica.WatchesByPath(wordBytesMax)) }},
+		{"wchs", idle, func(s *Server, a *answer, _ net.Conn) { a.watchSummary(s.replica.WatchSummary()) }},
 		{telnetInterrupt, "", func(*Server, *answer, net.Conn) {}},
 	}
 }
@@ -99,17 +103,16 @@ func whitelist(names []string) map[string]bool {
 // connection to be closed.
 func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
-	stats := &s.replica.stats
-	stats.received.Add(1)
-	s.meters.bytesReceived.Add(int64(len(name)))
+	s.replica.CountReceived()
+	s.meters.BytesReceived.Add(int64(len(name)))
 	var a answer
 	s.answerWord(&a, &replayed{Conn: conn, head: rest}, name, s.Status().Serving)
 	if text := a.text(); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
-			s.replica.clientLog.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)
+			s.clientLog.Info("a four-letter word's client did not take the answer", "word", printable(name), "client", conn.RemoteAddr().String(), "err", err)
 			return
 		}
-		stats.sent.Add(1)
+		s.replica.CountSent()
 	}
 	// The next word of the same client must not see this one's connection.
 	s.forget(conn)
@@ -163,7 +166,7 @@ func (s *Server) setTraceMask(a *answer, conn net.Conn) {
 
 // connectionsAskedBy returns the connections, that of the word itself as Apache
 // shows it.
-func (s *Server) connectionsAskedBy(conn net.Conn) []Connection {
+func (s *Server) connectionsAskedBy(conn net.Conn) []replica.Connection {
 	list, self := s.Connections(), javaSocket(conn.RemoteAddr().String())
 	for i := range list {
 		if c := &list[i]; c.Session == 0 && c.Remote == self {

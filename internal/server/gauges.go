@@ -11,13 +11,12 @@ import (
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/tree"
-	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/internal/replica"
 )
 
 // Metrics returns all metrics of the server, which mntr, the admin server and
 // Prometheus show alike.
-func (s *Server) Metrics() *metrics.Registry { return s.meters.registry }
+func (s *Server) Metrics() *metrics.Registry { return s.meters.Registry }
 
 // gauges returns a registry with the numbers that are read when somebody asks.
 // Those of a leader are there on every server; a standalone one is an ensemble
@@ -27,11 +26,10 @@ func (s *Server) gauges() *metrics.Registry {
 	whole := func(name string, read func() int64) {
 		reg.Gauge(name, func() metrics.Value { return metrics.Int(read()) })
 	}
-	state := func(name string, read func(t *tree.Tree) int) {
+	view := func(name string, read func(v *replica.View) int64) {
 		whole(name, func() int64 {
-			s.replica.mu.RLock()
-			defer s.replica.mu.RUnlock()
-			return int64(read(s.replica.tree))
+			v := s.replica.View()
+			return read(&v)
 		})
 	}
 	zero := func(names ...string) {
@@ -39,33 +37,32 @@ func (s *Server) gauges() *metrics.Registry {
 			whole(name, func() int64 { return 0 })
 		}
 	}
-	reg.Gauge("avg_latency", func() metrics.Value { return metrics.Float(s.replica.stats.latency.public().Avg) })
-	whole("max_latency", func() int64 { return s.replica.stats.latency.max.Load() })
-	whole("min_latency", func() int64 { return s.replica.stats.latency.least() })
-	whole("packets_received", func() int64 { return s.replica.stats.received.Load() })
-	whole("packets_sent", func() int64 { return s.replica.stats.sent.Load() })
+	reg.Gauge("avg_latency", func() metrics.Value { return metrics.Float(s.replica.View().Latency.Avg) })
+	view("max_latency", func(v *replica.View) int64 { return v.Latency.Max })
+	view("min_latency", func(v *replica.View) int64 { return v.Latency.Min })
+	view("packets_received", func(v *replica.View) int64 { return v.Received })
+	view("packets_sent", func(v *replica.View) int64 { return v.Sent })
 	whole("num_alive_connections", func() int64 { return int64(s.connCount()) })
-	whole("outstanding_requests", func() int64 { return s.replica.unanswered.count() })
+	view("outstanding_requests", func(v *replica.View) int64 { return v.Outstanding })
 	whole("uptime", func() int64 { return s.now() / 1e6 })
-	// Apache keeps the root twice, under "" and "/".
-	state("znode_count", func(t *tree.Tree) int { return t.NodeCount() + 1 })
-	whole("watch_count", s.watchCount)
-	state("ephemerals_count", (*tree.Tree).EphemeralsCount)
-	state("approximate_data_size", func(t *tree.Tree) int { return t.ApproximateDataSize() + len("/") })
-	state("global_sessions", (*tree.Tree).GlobalSessions)
-	whole("local_sessions", s.localSessions)
+	view("znode_count", func(v *replica.View) int64 { return int64(v.Nodes) })
+	view("watch_count", func(v *replica.View) int64 { return int64(v.Watches) })
+	view("ephemerals_count", func(v *replica.View) int64 { return int64(v.Ephemerals) })
+	view("approximate_data_size", func(v *replica.View) int64 { return int64(v.DataSize) })
+	view("global_sessions", func(v *replica.View) int64 { return int64(v.GlobalSessions) })
+	whole("local_sessions", func() int64 { return int64(s.replica.LocalSessions()) })
 	whole("open_file_descriptor_count", openFiles)
 	whole("max_file_descriptor_count", openFilesMax)
 	reg.Gauge("connection_drop_probability", func() metrics.Value { return metrics.Float(0) })
-	whole("last_client_response_size", func() int64 { return s.meters.responses.last.Load() })
-	whole("max_client_response_size", func() int64 { return s.meters.responses.largest.Load() })
-	whole("min_client_response_size", func() int64 { return s.meters.responses.least.Load() })
+	view("last_client_response_size", func(v *replica.View) int64 { return v.Responses.Last })
+	view("max_client_response_size", func(v *replica.View) int64 { return v.Responses.Max })
+	view("min_client_response_size", func(v *replica.View) int64 { return v.Responses.Min })
 	whole("outstanding_tls_handshake", s.secure.handshakes.Load)
-	whole("auth_failed_count", func() int64 { return s.replica.stats.authFailed.Load() })
+	view("auth_failed_count", func(v *replica.View) int64 { return v.AuthFailed })
 	whole("non_mtls_remote_conn_count", s.secure.plainRemote.Load)
 	whole("non_mtls_local_conn_count", s.secure.plainLocal.Load)
-	whole("clock_correction_ms", func() int64 { return s.replica.correction.Load() })
-	whole("feature_level", func() int64 { return int64(s.replica.level.Load()) })
+	view("clock_correction_ms", func(v *replica.View) int64 { return v.ClockCorrection })
+	view("feature_level", func(v *replica.View) int64 { return int64(v.FeatureLevel) })
 	whole("quorum_size", func() int64 { return int64(len(s.peer.Status().Voters)) })
 	followers := func(name string, counts func(p quorum.Progress) bool) {
 		whole(name, func() int64 { return s.countFollowers(counts) })
@@ -76,18 +73,26 @@ func (s *Server) gauges() *metrics.Registry {
 	followers("synced_observers", func(p quorum.Progress) bool { return p.Active && p.Synced && !p.Voter })
 	zero("pending_syncs")
 	whole("leader_uptime", s.leaderUptime)
-	whole("last_proposal_size", func() int64 { return s.meters.proposed.last.Load() })
-	whole("max_proposal_size", func() int64 { return s.meters.proposed.largest.Load() })
-	whole("min_proposal_size", func() int64 { return s.meters.proposed.least.Load() })
+	view("last_proposal_size", func(v *replica.View) int64 { return v.Proposals.Last })
+	view("max_proposal_size", func(v *replica.View) int64 { return v.Proposals.Max })
+	view("min_proposal_size", func(v *replica.View) int64 { return v.Proposals.Min })
 	for _, g := range memory.Figures() {
 		whole(g.Name, s.memoryGauge(g.Read))
 	}
 	whole("memory_limit", func() int64 { return s.opt.MemoryLimit })
-	whole("memory_refused", func() int64 { return s.replica.memory.refused.Load() })
+	view("memory_refused", func(v *replica.View) int64 { return v.MemoryRefused })
 	for _, g := range quotaGauges() {
 		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })
 	}
 	return reg
+}
+
+// memoryGauge returns how to read one figure of the account.
+func (s *Server) memoryGauge(read func(u *memory.Use) int64) func() int64 {
+	return func() int64 {
+		u := s.replica.MemoryUse()
+		return read(&u)
+	}
 }
 
 // countFollowers counts those that a leader follows the progress of.
@@ -100,17 +105,9 @@ func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
 	return n
 }
 
-func (s *Server) watchCount() int64 {
-	s.replica.watchMu.Lock()
-	defer s.replica.watchMu.Unlock()
-	return int64(s.replica.watches.Size())
-}
-
 // leaderUptime returns for how many ms this server has led, 0 if it doesn't.
 func (s *Server) leaderUptime() int64 {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	since := s.replica.progress.leadingSince
+	since := s.replica.View().LeadingSince
 	if since == 0 {
 		return 0
 	}
@@ -119,8 +116,8 @@ func (s *Server) leaderUptime() int64 {
 
 // synced is told of each fdatasync of the log.
 func (s *Server) synced(d time.Duration, _ int) {
-	s.meters.fsync.Observe(d.Milliseconds())
-	s.meters.flush.Observe(d.Milliseconds())
+	s.meters.Fsync.Observe(d.Milliseconds())
+	s.meters.Flush.Observe(d.Milliseconds())
 	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
 		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond), "fsync.warningthresholdms", limit.Milliseconds())
 	}
@@ -130,7 +127,7 @@ func (s *Server) synced(d time.Duration, _ int) {
 func (s *Server) countSessionless(err error) {
 	var timeout net.Error
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
-		s.meters.sessionlessExpired.Inc()
+		s.meters.SessionlessExpired.Inc()
 	}
 }
 
@@ -149,31 +146,10 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-const (
-	quotaRoot = "/zookeeper/quota"
-	// quotasMax bounds the znodes below quotaRoot that one reading looks at.
-	quotasMax = 10_000
-)
-
-// quotas reads one figure. Each znode is read under a lock of its own.
+// quotas reads one figure of each namespace.
 func (s *Server) quotas(g quotaGauge) map[string]metrics.Value {
-	sums := map[string]int64{}
-	open := []string{quotaRoot}
-	for seen := 0; len(open) > 0 && seen < quotasMax; seen++ {
-		path := open[len(open)-1]
-		open = open[:len(open)-1]
-		for _, name := range s.childNames(path) {
-			if name == g.znode {
-				if n, ok := g.read(s.znodeData(path + "/" + name)); ok {
-					sums[namespace(strings.TrimPrefix(path, quotaRoot))] += n
-				}
-			} else if len(open) < quotasMax {
-				open = append(open, path+"/"+name)
-			}
-		}
-	}
-	values := make(map[string]metrics.Value, len(sums))
-	for name, n := range sums {
+	values := map[string]metrics.Value{}
+	for name, n := range s.replica.Quotas(g.znode, g.read) {
 		values[name] = metrics.Int(n)
 	}
 	return values
@@ -194,32 +170,4 @@ func (g *quotaGauge) read(data string) (int64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// asSuper is who the server is when it reads its own tree.
-func asSuper() []jute.ID { return []jute.ID{{Scheme: "super"}} }
-
-func (s *Server) childNames(path string) []string {
-	scan := tree.Scan{Op: jute.OpGetChildren, Path: path, IDs: asSuper()}
-	for {
-		s.replica.mu.RLock()
-		done, code := s.replica.tree.Step(&scan)
-		s.replica.mu.RUnlock()
-		switch {
-		case code != jute.OK:
-			return nil
-		case done:
-			return jute.NewDecoder(scan.Body).Strings()
-		}
-	}
-}
-
-func (s *Server) znodeData(path string) string {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	reply, code := s.replica.tree.AppendGetData(nil, path, asSuper())
-	if code != jute.OK {
-		return ""
-	}
-	return string(jute.NewDecoder(reply).Buffer())
 }

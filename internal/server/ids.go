@@ -6,31 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
 )
-
-// idSource draws ids of sessions and connections that are unique in the cluster,
-// over restarts too. As in Apache the high byte is the server's id, the 40 bits
-// below it count milliseconds, the low 16 bits count ids; more than 65,536 ids in
-// a millisecond borrow from the next ones, which start-up has long left behind.
-// Wall-clock time is used where Apache takes a monotonic clock, because that one
-// begins anew with each boot.
-type idSource struct{ next atomic.Int64 }
-
-func newIDSource(server uint64, now time.Time) *idSource {
-	return idsFrom(server, now.UnixMilli())
-}
-
-// idsFrom is newIDSource for a time in ms since 1970.
-func idsFrom(server uint64, ms int64) *idSource {
-	s := &idSource{}
-	s.next.Store(int64(uint64(ms)<<24>>8 | server<<56))
-	return s
-}
 
 // idByteReserved is the first byte of no session's id: in the owner of a znode, as
 // clients see it, it marks a time to live.
@@ -55,15 +34,6 @@ func checkIDs(members []Member) error {
 		seen[low] = m.ID
 	}
 	return nil
-}
-
-// take returns an id: never 0 nor the one value that marks containers.
-func (s *idSource) take() int64 {
-	for {
-		if id := s.next.Add(1) - 1; id != 0 && id != -1<<63 {
-			return id
-		}
-	}
 }
 
 // hostOf returns a TCP address without its port.

@@ -68,11 +68,12 @@ func TestLargestRequests(t *testing.T) {
 	}
 	caughtUp(t, opts)
 	for i := range servers {
-		servers[i].replica.mu.RLock()
-		got, code := servers[i].replica.tree.AppendGetData(nil, path, nil)
-		servers[i].replica.mu.RUnlock()
-		if code != jute.OK || !bytes.Contains(got, value) {
-			t.Errorf("server %d has another value: %v", i+1, code)
+		reader := connect(t, opts[i].Listen[0], 0, nil)
+		if _, err := reader.conn.Write(reader.request(nil, jute.OpGetData, reading(path, false))); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := jute.ReadFrame(reader.conn, nil, MaxFrameMax+1<<10); err != nil || !bytes.Contains(got, value) {
+			t.Errorf("server %d has another value: %v", i+1, err)
 		}
 		select {
 		case err := <-servers[i].Failed():

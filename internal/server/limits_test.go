@@ -50,75 +50,6 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// TestFullQueuesStopReading fills each queue of a connection to its limit: it may
-// take no further request until there is room.
-func TestFullQueuesStopReading(t *testing.T) {
-	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
-	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30}, &unanswered{countMax: -1, bytesMax: 1 << 30}
-	for name, q := range map[string]struct {
-		fill, drain func(*client)
-		all         *unanswered
-	}{
-		"requests": {
-			func(c *client) {
-				for range unansweredMax {
-					c.unanswered.push(write(1))
-				}
-			}, func(c *client) { c.unanswered.pop() }, never,
-		},
-		"bytes of requests": {
-			func(c *client) { c.unanswered.push(write(unansweredBytesMax)) }, func(c *client) { c.unanswered.pop() }, never,
-		},
-		"output": {
-			func(c *client) { c.out = make([]byte, outputPauseBytes) }, func(c *client) { c.out = c.out[1:] }, never,
-		},
-		"the server's requests": { // with none of its own a connection still gets its turn
-			func(c *client) { c.unanswered.push(write(1)) }, func(c *client) { c.unanswered.pop() }, always,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newClient(1, "test", jute.ID{}, func() {})
-			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
-				t.Fatal("the connection is closed")
-			}
-			c.mu.Lock()
-			q.fill(c)
-			c.mu.Unlock()
-			blocked, done := make(chan struct{}, 1), make(chan bool)
-			go func() { done <- c.reserve(q.all, 1, func() { blocked <- struct{}{} }) }()
-			select {
-			case <-blocked:
-			case <-done:
-				t.Fatal("a full queue takes another request")
-			}
-			c.mu.Lock()
-			q.drain(c)
-			c.room.Broadcast()
-			c.mu.Unlock()
-			if !<-done {
-				t.Error("the connection was closed when there was room again")
-			}
-		})
-	}
-}
-
-// TestUnreadOutputEndsTheConnection: notifications can't be held back, so what
-// exceeds outputMaxBytes ends the connection.
-func TestUnreadOutputEndsTheConnection(t *testing.T) {
-	c := newClient(1, "test", jute.ID{}, func() {})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = make([]byte, outputMaxBytes)
-	c.queued()
-	if c.closing {
-		t.Fatal("closed at the limit")
-	}
-	c.out = append(c.out, 0)
-	if c.queued(); !c.closing || c.out != nil {
-		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
-	}
-}
-
 // TestLargeRepliesOfOneTurn pipelines reads whose replies exceed outputPauseBytes
 // within one batch of input, and reads all of them.
 func TestLargeRepliesOfOneTurn(t *testing.T) {
@@ -126,7 +57,7 @@ func TestLargeRepliesOfOneTurn(t *testing.T) {
 	s := open(t, Options{})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	c.call(jute.OpCreate, creating("/large", make([]byte, 1<<19), 0))
-	const n = 40 * outputPauseBytes >> 19
+	const n = 40 * (4 << 20) >> 19 // ten times what pauses the reading of requests
 	var in []byte
 	for range n {
 		in = c.request(in, jute.OpGetData, reading("/large", false))
@@ -146,7 +77,7 @@ func TestWatchesOfAClientThatLeft(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
-	const n = 5*watchesForgotten + 1
+	const n = 5*1024 + 1 // more than are forgotten in a turn
 	var in []byte
 	for i := range n {
 		in = c.request(in, jute.OpExists, reading(fmt.Sprint("/watched", i), true))
@@ -157,13 +88,13 @@ func TestWatchesOfAClientThatLeft(t *testing.T) {
 	for range n {
 		c.reply()
 	}
-	if size := s.watchCount(); size != n {
+	if size := s.replica.View().Watches; size != n {
 		t.Fatalf("%d watches, want %d", size, n)
 	}
 	c.conn.Close()
-	for deadline := time.Now().Add(30 * time.Second); s.watchCount() > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); s.replica.View().Watches > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d watches are left", s.watchCount())
+			t.Fatalf("%d watches are left", s.replica.View().Watches)
 		}
 	}
 }
@@ -182,7 +113,7 @@ func TestWriteTimeout(t *testing.T) {
 	if _, err := c.conn.Write(in); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(s.clients()) > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(s.replica.Connections()) > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the connection is still there")
 		}

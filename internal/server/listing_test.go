@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/tree"
-	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // TestListsEndAtTheirLimit has more to list than is asked for.
@@ -25,7 +25,7 @@ func TestListsEndAtTheirLimit(t *testing.T) {
 	}
 	for _, limit := range []int{1, 30, 100, 10_000} {
 		all := limit == 10_000
-		bySession, more := st.s.WatchesBySession(limit)
+		bySession, more := st.s.replica.WatchesBySession(limit)
 		var n int
 		for _, e := range bySession {
 			n += len(e.Paths)
@@ -33,15 +33,15 @@ func TestListsEndAtTheirLimit(t *testing.T) {
 		if more == all || (n == 15) != all {
 			t.Errorf("limit %d: %d watches by session, more %v", limit, n, more)
 		}
-		byPath, more := st.s.WatchesByPath(limit)
+		byPath, more := st.s.replica.WatchesByPath(limit)
 		if more == all || (len(byPath) == 15) != all {
 			t.Errorf("limit %d: %d paths, more %v", limit, len(byPath), more)
 		}
-		ephemerals, more := st.s.Ephemerals(limit)
+		ephemerals, more := st.s.replica.Ephemerals(limit)
 		if more == all || (len(ephemerals) == 5) != all {
 			t.Errorf("limit %d: %d sessions with ephemerals, more %v", limit, len(ephemerals), more)
 		}
-		sessions, more := st.s.SessionExpiries(limit)
+		sessions, more := st.s.replica.SessionExpiries(time.Now(), limit)
 		if more != (limit < 100) || (len(sessions) == 5) != (limit >= 100) {
 			t.Errorf("limit %d: %d sessions, more %v", limit, len(sessions), more)
 		}
@@ -53,16 +53,13 @@ func TestALongAnswerIsCutAtALine(t *testing.T) {
 	t.Parallel()
 	st := newWordStage(t, Options{})
 	st.connect("A", 30000)
-	r := st.s.replica
-	r.mu.RLock()
-	id := r.sessions[st.clients["A"].session].id
-	r.mu.RUnlock()
 	long := strings.Repeat("x", 10_000)
-	r.watchMu.Lock()
 	for i := range wordBytesMax/len(long) + 10 {
-		r.watches.Add(id, fmt.Sprintf("/%d/%s", i, long), watch.Data)
+		watched := jute.PathWatchRequest{Path: fmt.Sprintf("/%d-%s", i, long), Watch: true}
+		if code, err := st.clients["A"].call(jute.OpExists, watched.Append(nil)); err != nil || code != jute.ErrNoNode {
+			t.Fatal(code, err)
+		}
 	}
-	r.watchMu.Unlock()
 	for _, word := range []string{"wchc", "wchp"} {
 		text := st.word(word)
 		end := "\nThis answer is cut here: a four-letter word says no more than 8 MiB.\n"
@@ -84,22 +81,9 @@ func TestHashListsDigestsByZxid(t *testing.T) {
 	if !regexp.MustCompile(`^200000080: -?\d+\n200000100: -?\d+\n$`).MatchString(text) {
 		t.Errorf("hash says %q", text)
 	}
-	d := st.s.Digests()
+	d := st.s.replica.Digests()
 	if len(d) != 2 || d[0].Value == d[1].Value {
 		t.Errorf("digests: %v", d)
-	}
-}
-
-func TestDigestsAreBounded(t *testing.T) {
-	t.Parallel()
-	var p progress
-	none := tree.New(tree.Options{})
-	for zxid := range int64(digestEvery * (digestsMax + 7)) {
-		p.noteDigest(zxid, none)
-		p.noteDigest(zxid, none) // of a request that took no zxid
-	}
-	if n := len(p.digests); n != digestsMax || p.digests[0].Zxid != 7*digestEvery || p.digests[n-1].Zxid != (digestsMax+6)*digestEvery {
-		t.Errorf("%d digests, from %d to %d", n, p.digests[0].Zxid, p.digests[n-1].Zxid)
 	}
 }
 
@@ -107,22 +91,24 @@ func TestDigestsAreBounded(t *testing.T) {
 func TestLayoutsOfEnsembles(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 7, 1, 12, 0, 2, 0, time.UTC)
-	st := Status{Version: "V", Latency: Latency{Max: 5, Avg: 0.7143}, Zxid: 0x100000003, Nodes: 5, Proposals: Sizes{48, 40, 50}}
+	st := Status{Version: "V", View: replica.View{Latency: replica.Latency{Max: 5, Avg: 0.7143}, Zxid: 0x100000003, Nodes: 5, Proposals: replica.Sizes{Last: 48, Min: 40, Max: 50}}}
 	for _, c := range []struct {
 		print func(a *answer)
 		want  string
 	}{
 		{func(a *answer) { st.Mode = ModeLeader; a.server(st, nil) }, "Zookeeper version: V\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: leader\nNode count: 5\nProposal sizes last/min/max: 48/40/50\n"},
-		{func(a *answer) { st.Mode = ModeReadOnly; a.server(st, []Connection{}) }, "Zookeeper version: V\nREAD-ONLY mode; serving only read-only clients\nClients:\n\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: read-only\nNode count: 5\n"},
+		{func(a *answer) { st.Mode = ModeReadOnly; a.server(st, []replica.Connection{}) }, "Zookeeper version: V\nREAD-ONLY mode; serving only read-only clients\nClients:\n\nLatency min/avg/max: 0/0.7143/5\nReceived: 0\nSent: 0\nConnections: 0\nOutstanding: 0\nZxid: 0x100000003\nMode: read-only\nNode count: 5\n"},
 		{func(a *answer) { a.readOnly(Status{Mode: ModeReadOnly}) }, "ro"},
 		{func(a *answer) { a.readOnly(Status{Mode: ModeObserver}) }, "rw"},
-		{func(a *answer) { a.learnerSessions([]SessionExpiry{{0x1000abc12340000, 30000, at}}) }, "Global Sessions(1):\n0x1000abc12340000\t30000ms\n"},
+		{func(a *answer) {
+			a.learnerSessions([]replica.SessionExpiry{{Session: 0x1000abc12340000, Timeout: 30000, Expires: at}})
+		}, "Global Sessions(1):\n0x1000abc12340000\t30000ms\n"},
 		{func(a *answer) {
 			times := []time.Time{at, at, at.Add(2 * time.Second)}
 			a.expirySets("Session", times, func(i int) string { return fmt.Sprint(i) })
 		}, "Session Sets (2)/(3):\n2 expire at Wed Jul 01 12:00:02 UTC 2026:\n\t0\n\t1\n1 expire at Wed Jul 01 12:00:04 UTC 2026:\n\t2\n"},
 		{func(a *answer) {
-			a.connections([]Connection{{Remote: javaSocket("[::1]:4711"), Interest: 5, Outstanding: 3}}, false)
+			a.connections([]replica.Connection{{Remote: javaSocket("[::1]:4711"), Interest: 5, Outstanding: 3}}, false)
 		}, " /[0:0:0:0:0:0:0:1]:4711[5](queued=3,recved=0,sent=0)\n\n"},
 	} {
 		var a answer

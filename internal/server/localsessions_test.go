@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -18,9 +19,7 @@ func localOptions(upgrading bool) Options {
 // logged returns how many requests in the log a server has applied since its last
 // snapshot, of which the tests take none.
 func logged(s *Server) int64 {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	return s.replica.snapshots.since
+	return s.replica.View().SinceSnapshot
 }
 
 // settled waits until an ensemble has put in the log what it does after its start: the
@@ -29,22 +28,12 @@ func settled(t *testing.T, servers []*Server) {
 	t.Helper()
 	eventually(t, "all servers are at the highest feature level", func() bool {
 		for _, s := range servers {
-			s.replica.mu.RLock()
-			done := s.replica.tree.Keyed() && s.replica.tree.Settings().FeatureLevel == tree.FeatureLevelMax
-			s.replica.mu.RUnlock()
-			if !done {
+			if v := s.replica.View(); !v.Keyed || v.FeatureLevel != uint32(tree.FeatureLevelMax) {
 				return false
 			}
 		}
 		return true
 	})
-}
-
-// tableSession returns a session from a server's table.
-func tableSession(s *Server, id int64) (tree.Session, bool) {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	return s.replica.tree.Session(id)
 }
 
 // caughtUp writes, so that what servers say to each other when they start is in the
@@ -85,7 +74,7 @@ func TestLocalSessionReads(t *testing.T) {
 			if h, _ := c.call(jute.OpExists, reading("/", true)); h.Err != jute.OK {
 				t.Fatal(h.Err)
 			}
-			if n := servers[at].localSessions(); n < 1 {
+			if n := servers[at].replica.LocalSessions(); n < 1 {
 				t.Errorf("%d local sessions", n)
 			}
 			if i%2 == 0 { // resumed while its old connection is there
@@ -135,10 +124,10 @@ func TestLocalSessionWrites(t *testing.T) {
 	if h, _ := c.call(jute.OpCreate, creating("/w", nil, 0)); h.Err != jute.OK {
 		t.Fatal(h.Err)
 	}
-	if s, ok := tableSession(servers[other], c.session); !ok || s.Scope != tree.Local || s.Next != 2 {
+	if s, ok := servers[other].replica.Session(c.session); !ok || s.Scope != tree.Local || s.Next != 2 {
 		t.Errorf("session in the table: %+v, %t", s, ok)
 	}
-	if global, local := globalSessions(servers[other]), servers[other].localSessions(); global != 0 || local != 1 {
+	if global, local := servers[other].replica.View().GlobalSessions, servers[other].replica.LocalSessions(); global != 0 || local != 1 {
 		t.Errorf("%d global sessions, %d local ones", global, local)
 	}
 	refused := func(c *rawClient) {
@@ -163,12 +152,6 @@ func TestLocalSessionWrites(t *testing.T) {
 	}
 }
 
-func globalSessions(s *Server) int {
-	s.replica.mu.RLock()
-	defer s.replica.mu.RUnlock()
-	return s.replica.tree.GlobalSessions()
-}
-
 // TestLocalSessionUpgrade: with upgrading the session that asks for an ephemeral
 // znode becomes global, also if its first write is that, within a multi or refused.
 func TestLocalSessionUpgrade(t *testing.T) {
@@ -191,7 +174,7 @@ func TestLocalSessionUpgrade(t *testing.T) {
 	} {
 		c := connect(t, opts[at].Listen[0], 0, nil)
 		h, _ := c.call(ask.op, ask.record)
-		s, ok := tableSession(servers[at], c.session)
+		s, ok := servers[at].replica.Session(c.session)
 		if h.Err != ask.want || !ok || s.Scope != ask.scope {
 			t.Errorf("%d: %v, session %+v, %t", i, h.Err, s, ok)
 		}
@@ -213,23 +196,23 @@ func TestLocalSessionExpires(t *testing.T) {
 	addr := opts[at].Listen[0]
 	caughtUp(t, opts)
 	settled(t, servers)
-	before, expired := logged(servers[at]), servers[at].meters.sessionsExpired.Value()
+	before, expired := logged(servers[at]), servers[at].metric("stale_sessions_expired")
 	reader := connect(t, addr, 0, nil)
 	if !reader.ends() {
 		t.Error("a silent connection goes on")
 	}
-	if n, now := logged(servers[at]), servers[at].meters.sessionsExpired.Value(); n != before || now != expired+1 {
+	if n, now := logged(servers[at]), servers[at].metric("stale_sessions_expired"); n != before || now != expired+1 {
 		t.Errorf("the log grew from %d to %d requests, %d sessions expired", before, n, now-expired)
 	}
 	gone := connect(t, addr, 0, nil)
 	gone.conn.Close()
 	for range 1000 {
-		if servers[at].localSessions() == 0 {
+		if servers[at].replica.LocalSessions() == 0 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if n := servers[at].localSessions(); n != 0 {
+	if n := servers[at].replica.LocalSessions(); n != 0 {
 		t.Errorf("%d local sessions after the timeout", n)
 	}
 	writer := connect(t, addr, 0, nil)
@@ -239,7 +222,7 @@ func TestLocalSessionExpires(t *testing.T) {
 	if !writer.ends() {
 		t.Error("the connection of a session that has written goes on")
 	}
-	if _, ok := tableSession(servers[at], writer.session); ok {
+	if _, ok := servers[at].replica.Session(writer.session); ok {
 		t.Error("it is still in the table")
 	}
 	for _, was := range []*rawClient{reader, gone, writer} {
@@ -330,7 +313,7 @@ func TestLocalSessionDump(t *testing.T) {
 				t.Fatal(h.Err)
 			}
 		}
-		*[]*string{&local, &written, &global}[i] = sessionText(c.session)
+		*[]*string{&local, &written, &global}[i] = replica.SessionText(c.session)
 	}
 	caughtUp(t, opts)
 	sections := func(at int) (before, after string) {

@@ -31,8 +31,6 @@ type Membership struct {
 	// version, at the start and after each change, one call at a time. It may miss
 	// one that the next follows at once.
 	Save func(text string, version int64)
-
-	changed func() // tells that there is something to save; must not block
 }
 
 // noteMembership lets saveMembership run.
@@ -58,9 +56,7 @@ func (s *Server) saveMembership() {
 				return
 			}
 		}
-		s.replica.mu.RLock()
-		text, version := s.replica.tree.Members()
-		s.replica.mu.RUnlock()
+		text, version := s.replica.Members()
 		if text == "" || version == saved {
 			continue
 		}
@@ -157,79 +153,6 @@ func (s *Server) joined() {
 	}
 }
 
-// Membership returns the servers of /zookeeper/config and the change of them under
-// way, or nil if the version is the known one.
-func (r *replica) Membership(known int64) (*quorum.Membership, int64) {
-	r.mu.RLock()
-	text, config := r.tree.Members()
-	change, changing := r.tree.Change()
-	r.mu.RUnlock()
-	// Of all states the tree goes through no two have the same version: the ids and
-	// the versions of the config are zxids, each larger than the one before.
-	version := 2 * max(config, change.ID)
-	if change.Named {
-		version++
-	}
-	if version == known || r.membership.Parse == nil || text == "" && !changing {
-		return nil, known
-	}
-	m := &quorum.Membership{}
-	var err error
-	if text != "" {
-		m.Members, err = r.membership.Parse(text)
-	}
-	if changing && err == nil {
-		m.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
-		m.Change.Members, err = r.membership.Parse(change.Text)
-	}
-	if err != nil {
-		r.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
-		return nil, version
-	}
-	if r.membership.changed != nil {
-		r.membership.changed()
-	}
-	return m, version
-}
-
-// patienceShare is the part of its session's timeout for which a reconfig may wait for
-// new servers to catch up. A client gives up after two thirds of the timeout in
-// which it hears nothing, and may have heard nothing for one third when it asks.
-const patienceShare = 4
-
-// changePatience is for how many ticks of the quorum the reconfig of a session with that timeout (ms) may wait.
-func changePatience(timeout int32) uint64 {
-	if timeout == 0 {
-		return 0
-	}
-	return max(uint64(timeout)/patienceShare/uint64(raftTick.Milliseconds()), 1)
-}
-
-// changeSteps are the tree's names of the quorum's.
-var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
-	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
-}
-
-// StepChange proposes a step of the change of membership under way.
-func (r *replica) StepChange(id int64, step quorum.ChangeStep) {
-	r.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
-	r.kick()
-}
-
-// proposeMembers puts the membership that this server was started with in the
-// log if there is none. inForce says that raft's voters are those that it names.
-func (r *replica) proposeMembers(inForce bool) {
-	text, _ := r.tree.Members()
-	if _, changing := r.tree.Change(); text == "" && !changing && r.membership.Text != "" {
-		q := tree.Request{Op: tree.OpMembers, Body: []byte(r.membership.Text)}
-		if inForce {
-			q.Seq = tree.MembersInForce
-		}
-		r.outbox.add(&q)
-		r.kick()
-	}
-}
-
 // Limits of the search for a reconfig's new servers.
 const (
 	reachTimeout = 2 * time.Second
@@ -245,7 +168,7 @@ const stagingPatience = time.Second
 
 func (s *Server) awaitStaging() {
 	wants := tree.LevelOf(tree.OpChange)
-	for end := time.Now().Add(stagingPatience); !s.replica.inForce(tree.OpChange) && s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
+	for end := time.Now().Add(stagingPatience); !s.replica.InForce(tree.OpChange) && s.opt.Settings.FeatureLevel >= wants && time.Now().Before(end); {
 		if !s.pause(stagingPause) {
 			return
 		}
@@ -266,9 +189,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		return jute.OK
 	}
 	s.awaitStaging()
-	s.replica.mu.RLock()
-	current, _ := s.replica.tree.Members()
-	s.replica.mu.RUnlock()
+	current, _ := s.replica.Members()
 	text, code := m.Change(current, &req)
 	if code != jute.OK {
 		return jute.OK // apply says so too, unless it changes meanwhile

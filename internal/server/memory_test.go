@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -75,7 +74,7 @@ func (m *memoryStage) refuses(owner string) {
 			m.t.Errorf("%s while memory is short for %s: %v", name, owner, h.Err)
 		}
 	}
-	if m.s.replica.memory.refused.Load() == 0 {
+	if m.s.replica.View().MemoryRefused == 0 {
 		m.t.Error("nothing is counted as refused")
 	}
 	resumed := connect(m.t, m.addr, m.old.session, m.old.passwd) // what is there goes on, also by a new connection
@@ -106,7 +105,7 @@ func (m *memoryStage) until(want jute.Code) {
 			return
 		}
 	}
-	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, *m.s.replica.memory.use.Load())
+	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, m.s.replica.MemoryUse())
 }
 
 func deleting(path string) func([]byte) []byte {
@@ -222,63 +221,4 @@ func TestMemoryLimit(t *testing.T) {
 		}
 		m.resumes()
 	})
-	t.Run("unanswered", func(t *testing.T) {
-		t.Parallel()
-		m := newMemoryStage(t, 8<<20)
-		idle := m.connect()
-		m.s.replica.mu.RLock()
-		c := m.s.replica.sessions[idle.session]
-		m.s.replica.mu.RUnlock()
-		before := m.s.lookAtMemory().Unanswered
-		c.mu.Lock()
-		c.unanswered.bytes += 8 << 20 // as if a quorum were missing
-		c.mu.Unlock()
-		if n := m.s.lookAtMemory().Unanswered - before; n < 8<<20 {
-			t.Errorf("8 MiB of unanswered requests are %d in the account", n)
-		}
-		if h, _ := m.old.call(jute.OpCreate, creating("/no", nil, 0)); h.Err != jute.ErrThrottledOp {
-			t.Errorf("a create while requests wait: %v", h.Err)
-		}
-		c.mu.Lock()
-		c.unanswered.bytes -= 8 << 20
-		c.mu.Unlock()
-		m.resumes()
-	})
-}
-
-// TestCostliestAddress: as memory gets short, new sessions of the address that takes most are refused, others are not, and its known
-// sessions are resumed.
-func TestCostliestAddress(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, Options{})
-	id := s.begin()
-	cheap, dear := "127.0.0.1", "127.0.0.2"
-	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, func() {})
-	c.input.Store(1 << 20)
-	s.r.mu.Lock()
-	s.r.clients[c.id] = c
-	s.r.mu.Unlock()
-	u := s.r.memoryUse()
-	if u.Costliest != dear || u.Input < 1<<20 {
-		t.Fatalf("the account: %+v", u)
-	}
-	s.r.memory.costliest.Store(&u.Costliest)
-	try := func(address string, session int64) error {
-		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
-		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
-	}
-	for _, c := range []struct {
-		step    memory.Step
-		address string
-		session int64
-		refused bool
-	}{
-		{memory.RefuseNone, dear, 0, false}, {memory.RefuseCostliest, dear, 0, true}, {memory.RefuseCostliest, cheap, 0, false}, {memory.RefuseCostliest, dear, id, false},
-		{memory.RefuseSessions, cheap, 0, true}, {memory.RefuseSessions, dear, id, false},
-	} {
-		s.r.memory.tight.Store(int32(c.step))
-		if err := try(c.address, c.session); (err != nil) != c.refused {
-			t.Errorf("step %d, address %s, session %#x: %v", c.step, c.address, c.session, err)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,19 +79,6 @@ func TestAllNamesAreThere(t *testing.T) {
 	}
 }
 
-// TestEveryOperationIsCountedByName holds the table of counters to the table of
-// operations.
-func TestEveryOperationIsCountedByName(t *testing.T) {
-	t.Parallel()
-	m := newMeters(&metrics.Registry{})
-	for code := range ops {
-		op := &ops[code]
-		if op.kind != kindRefused && op.kind != kindLogin && m.ops[op.code] == nil {
-			t.Errorf("%s has no counter", op.code)
-		}
-	}
-}
-
 // numbers returns mntr as a map.
 func (st *wordStage) numbers() map[string]string {
 	st.t.Helper()
@@ -100,6 +88,16 @@ func (st *wordStage) numbers() map[string]string {
 		all[strings.TrimPrefix(key, "zk_")] = value
 	}
 	return all
+}
+
+// metric returns one metric's value.
+func (s *Server) metric(name string) (value int64) {
+	s.Metrics().Each(func(n string, v metrics.Value) {
+		if n == name {
+			value, _ = strconv.ParseInt(v.String(), 10, 64)
+		}
+	})
+	return value
 }
 
 func (st *wordStage) must(lines ...string) {
@@ -117,7 +115,7 @@ func TestWritesAreCountedOnTheirWay(t *testing.T) {
 	st := newWordStage(t, Options{})
 	st.connect("A", 30000)
 	st.must("A get /") // once it is answered, all before it is counted
-	st.s.ResetStats()
+	st.s.replica.ResetStats()
 	st.must("A create /a", "A set /a 1", "A set /a 2", "A get /a")
 	n := st.numbers()
 	for key, want := range map[string]string{
@@ -133,7 +131,7 @@ func TestWritesAreCountedOnTheirWay(t *testing.T) {
 		t.Errorf("not counted: fsynctime %s, proposal size %s, open files %s", n["cnt_fsynctime"], n["last_proposal_size"], n["open_file_descriptor_count"])
 	}
 	// A turn's bytes are counted when it is over, which may be after its reply.
-	st.await("the bytes of three requests are counted", func() bool { return st.s.meters.bytesReceived.Value() > 3*jute.RequestHeaderSize })
+	st.await("the bytes of three requests are counted", func() bool { return st.s.meters.BytesReceived.Value() > 3*jute.RequestHeaderSize })
 }
 
 // TestStartIsMeasured opens a data directory with requests in its log.
@@ -176,23 +174,8 @@ func TestPatienceWithTheSilentIsCounted(t *testing.T) {
 	defer conn.Close()
 	st.connect("A", 100)
 	st.clients["A"].conn.Close()
-	st.await("the connection is counted", func() bool { return st.s.meters.sessionlessExpired.Value() == 1 })
-	st.await("the session is counted", func() bool { return st.s.meters.sessionsExpired.Value() == 1 })
-}
-
-func TestNamespace(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "/ab": "ab", "/ab/a": "ab", "/b/a": "b", "//": "", "a/b": ""} {
-		if got := namespace(path); got != want {
-			t.Errorf("namespace of %q is %q, want %q", path, got, want)
-		}
-		for _, name := range []string{"", "a", "ab", "b"} {
-			run := namespaceRun{name: name}
-			if got := run.covers(path); got != (want == name && name != "") {
-				t.Errorf("a run in %q covers %q: %v", name, path, got)
-			}
-		}
-	}
+	st.await("the connection is counted", func() bool { return st.s.meters.SessionlessExpired.Value() == 1 })
+	st.await("the session is counted", func() bool { return st.s.metric("stale_sessions_expired") == 1 })
 }
 
 // TestQuotaFigures reads limits as clients write them.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -19,6 +20,9 @@ type DivergedError = quorum.DivergedError
 // PanicError is what Failed delivers of a server on which applying an entry panicked. The
 // process had best end without Close, which waits for connections to end.
 type PanicError = quorum.PanicError
+
+// SASLOptions are the settings of logins by SASL.
+type SASLOptions = replica.SASLOptions
 
 // PeerTLS says how servers talk TLS to each other; the zero value has none.
 type PeerTLS = quorum.Secure
@@ -87,7 +91,7 @@ type Options struct {
 	Settings tree.Settings // replicated: extendedTypesEnabled, enforceQuota …
 	Auth     auth.Options
 	Secure   SecureOptions // TLS on client ports
-	SASL     SASLOptions
+	SASL     replica.SASLOptions
 
 	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
 	// all. srvr always is.
@@ -103,22 +107,22 @@ type Options struct {
 	Log           *slog.Logger
 	Version       string // as the srvr word prints it
 
-	observe func(*tree.Result) // see ReplicaOptions.Observe; for tests
+	observe func(*tree.Result) // see replica.Options.Observe; for tests
 }
 
 // Defaults of the options that zero would make useless.
 const (
-	tickDefault               = 3 * time.Second
-	outstandingDefault        = 1000
 	sessionlessTimeoutDefault = 10 * time.Second
 	writeTimeoutDefault       = 30 * time.Second
-	snapCountDefault          = 100_000
-	snapBytesDefault          = 4 << 30
 	snapshotsKeptDefault      = 3
 	patienceTicks             = 5
 	reapIntervalDefault       = time.Minute
 	reapPerMinuteDefault      = 10_000
 )
+
+// readOnlyPatience is the least time without a leader before a server begins to
+// serve read-only, as in Apache: an election takes less.
+const readOnlyPatience = 2 * time.Second
 
 // MaxFrameMax is the largest Options.MaxFrame. A request of that size is one message to
 // each follower and one write to each disk, with the servers' loops waiting: at 1 Gbit/s
@@ -141,7 +145,7 @@ func (o Options) withDefaults() Options {
 	if o.ID == 0 {
 		o.ID = 1
 	}
-	def(&o.Tick, tickDefault)
+	def(&o.Tick, replica.TickDefault)
 	def(&o.SessionTimeoutMin, 2*o.Tick)
 	def(&o.SessionTimeoutMax, 20*o.Tick)
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
@@ -152,12 +156,12 @@ func (o Options) withDefaults() Options {
 		o.Patience = min(o.Patience, max(readOnlyPatience, o.Tick))
 	}
 	num(&o.MaxFrame, jute.MaxBufferDefault)
-	num(&o.MaxOutstanding, outstandingDefault)
-	num(&o.SnapCount, snapCountDefault)
+	num(&o.MaxOutstanding, replica.OutstandingDefault)
+	num(&o.SnapCount, replica.SnapCountDefault)
 	num(&o.SnapshotsKept, snapshotsKeptDefault)
 	num(&o.ReapPerMinute, reapPerMinuteDefault)
 	if o.SnapBytes <= 0 {
-		o.SnapBytes = snapBytesDefault
+		o.SnapBytes = replica.SnapBytesDefault
 	}
 	if o.Settings.FeatureLevel == 0 {
 		o.Settings.FeatureLevel = tree.FeatureLevelMax

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/zooid-project/zooid/internal/replica"
 	"runtime"
 	"sync"
 )
@@ -11,13 +12,13 @@ import (
 // watchers.
 type pushers struct {
 	mu      sync.Mutex
-	waiting []*client // in order, from next on
+	waiting []*replica.Client // in order, from next on
 	next    int
 	running int
 }
 
 // add takes a client that has a push and whose flushing was set.
-func (p *pushers) add(c *client) {
+func (p *pushers) add(c *replica.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next > 0 && len(p.waiting) == cap(p.waiting) {
@@ -32,13 +33,13 @@ func (p *pushers) add(c *client) {
 
 func (p *pushers) run() {
 	for c := p.take(); c != nil; c = p.take() {
-		c.push()
+		c.Push()
 	}
 }
 
 // take removes the client that waited longest; it returns nil, and counts its
 // caller as gone, if there is none.
-func (p *pushers) take() *client {
+func (p *pushers) take() *replica.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == len(p.waiting) {

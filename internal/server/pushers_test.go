@@ -3,13 +3,15 @@ package server
 import (
 	"runtime"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/replica"
 )
 
 // TestPushers has a queue that never empties: it keeps its order, and its size.
 func TestPushers(t *testing.T) {
 	t.Parallel()
 	p := pushers{running: runtime.GOMAXPROCS(0)} // so that add starts nobody
-	clients := make([]client, 3)
+	clients := make([]replica.Client, 3)
 	p.add(&clients[0])
 	for i := range 10_000 {
 		p.add(&clients[(i+1)%len(clients)])

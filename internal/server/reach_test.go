@@ -19,18 +19,18 @@ func TestUnheardServerTurnsItsClientsAway(t *testing.T) {
 		t.Fatal(h.Err)
 	}
 	const patience = 2000
-	r.checkReach(patience-1, patience)
+	r.CheckReach(patience-1, patience)
 	if h, _ := c.call(jute.OpCreate, creating("/r", nil, 0)); h.Err != jute.OK {
 		t.Fatal(h.Err)
 	}
-	r.checkReach(patience, patience)
+	r.CheckReach(patience, patience)
 	if !c.ends() {
 		t.Fatal("a client's connection lives on")
 	}
 	if servers[follower].Status().Serving {
 		t.Error("it says that it serves")
 	}
-	r.checkReach(0, patience)
+	r.CheckReach(0, patience)
 	c = connect(t, opts[follower].Listen[0], 0, nil)
 	if h, _ := c.call(jute.OpCreate, creating("/s", nil, 0)); h.Err != jute.OK {
 		t.Fatal(h.Err)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -147,7 +146,7 @@ func TestReadOnlyMode(t *testing.T) {
 		t.Errorf("srvr: %q", got)
 	}
 	readOnlySessions(t, addr)
-	if n := servers[at].readOnlySessions(); n < 1 {
+	if n := servers[at].replica.LocalSessions(); n < 1 {
 		t.Errorf("%d local sessions", n)
 	}
 
@@ -259,20 +258,9 @@ func TestReadOnlyStart(t *testing.T) {
 	}
 }
 
-// TestReadOnlyNotAskedFor: without the setting nobody is served read-only.
-func TestReadOnlyNotAskedFor(t *testing.T) {
+// TestReadOnlyPatience: a server that may serve read-only waits less for a leader.
+func TestReadOnlyPatience(t *testing.T) {
 	t.Parallel()
-	r := &replica{cutOff: true}
-	for _, c := range []struct {
-		enabled bool
-		want    string
-	}{{false, "not serving"}, {true, "did not ask"}} {
-		r.readOnlyMode = c.enabled
-		err := r.connect(nil, &jute.ConnectRequest{ReadOnly: !c.enabled, HasReadOnly: true}, nil)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("enabled %v: %v", c.enabled, err)
-		}
-	}
 	opt := Options{ReadOnlyMode: true, Tick: 3 * time.Second}.withDefaults()
 	if opt.Patience != 3*time.Second {
 		t.Errorf("patience %v", opt.Patience)
@@ -280,26 +268,5 @@ func TestReadOnlyNotAskedFor(t *testing.T) {
 	opt = Options{ReadOnlyMode: true, Tick: time.Second}.withDefaults()
 	if opt.Patience != readOnlyPatience {
 		t.Errorf("patience %v", opt.Patience)
-	}
-}
-
-// TestReadOnlySilence: a read-only client that sends nothing for its timeout is
-// closed, one that does is not.
-func TestReadOnlySilence(t *testing.T) {
-	t.Parallel()
-	r := &replica{clients: map[int64]*client{}}
-	for id, heard := range map[int64]int64{1: 0, 2: 500} {
-		c := newClient(id, fmt.Sprint(id), jute.ID{}, func() {})
-		c.readOnly, c.timeout = true, 1000
-		c.lastHeard.Store(heard)
-		r.clients[id] = c
-	}
-	r.endSilent(1000)
-	if r.clients[1].closing || r.clients[2].closing {
-		t.Error("closed before its timeout")
-	}
-	r.endSilent(1001)
-	if !r.clients[1].closing || r.clients[2].closing {
-		t.Error("the wrong one is closed")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -70,7 +71,7 @@ func TestSASLLogin(t *testing.T) {
 	} {
 		opt := Options{
 			Auth: auth.Options{SASL: true, SASLSuperUsers: []string{"root"}},
-			SASL: SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret", "root": "toor"}, "", rand.Reader), AllowFailed: c.allowFailed},
+			SASL: replica.SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret", "root": "toor"}, "", rand.Reader), AllowFailed: c.allowFailed},
 		}
 		if c.enforced {
 			opt.Auth.EnforceSchemes = []string{"sasl"}
@@ -97,7 +98,7 @@ func TestSASLEnforced(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{
 		Auth: auth.Options{SASL: true, EnforceSchemes: []string{"sasl"}},
-		SASL: SASLOptions{Mechanism: sasl.NewDigestMD5(nil, "", rand.Reader)},
+		SASL: replica.SASLOptions{Mechanism: sasl.NewDigestMD5(nil, "", rand.Reader)},
 	})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	if h, _ := c.call(jute.OpPing, nil); h.Err != jute.ErrSessionClosedRequireSASLAuth || !c.ends() {
@@ -125,7 +126,7 @@ func TestSASLTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{
 		Auth: auth.Options{SASL: true},
-		SASL: SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret"}, "", rand.Reader), AllowFailed: true},
+		SASL: replica.SASLOptions{Mechanism: sasl.NewDigestMD5(map[string]string{"bob": "secret"}, "", rand.Reader), AllowFailed: true},
 	})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	login(c, "bob", "secret")

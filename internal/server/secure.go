@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -48,10 +49,10 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 }
 
 // openSecure is open for a connection that is TLS, whose head was read already.
-func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *client, []byte) {
+func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client, []byte) {
 	conn, ids, err := s.startTLS(&replayed{Conn: nc, head: head})
 	if err != nil {
-		s.replica.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
+		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
 		linger(nc) // the alert that tells the client why must reach it
 		return nil, nil, nil
 	}
@@ -69,7 +70,7 @@ func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *client, []byte
 func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 	defer s.secure.handshakes.Add(-1)
 	if n, limit := s.secure.handshakes.Add(1), s.opt.Secure.HandshakesMax; limit > 0 && n > int64(limit) {
-		s.meters.handshakesExceeded.Inc()
+		s.meters.HandshakesExceeded.Inc()
 		return nil, nil, fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)", limit)
 	}
 	if s.opt.Secure.DropEarly && !s.Status().Serving {
@@ -83,8 +84,8 @@ func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 		ids, err = s.certified(conn.ConnectionState(), ids)
 	}
 	if err != nil {
-		s.meters.handshakesFailed.Inc()
-		s.replica.stats.authFailed.Add(1)
+		s.meters.HandshakesFailed.Inc()
+		s.replica.CountAuthFailed()
 		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
 			err = fmt.Errorf("%w (a client without TLS on the TLS port?)", err)
 		}
@@ -103,7 +104,7 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID,
 	if err != nil {
 		return nil, err
 	}
-	return s.replica.auth.AddX509(ids, subject)
+	return s.auth.AddX509(ids, subject)
 }
 
 // replayed is a connection some of whose first bytes were read already.

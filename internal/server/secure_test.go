@@ -115,8 +115,8 @@ func TestSecureSession(t *testing.T) {
 			if client != nil {
 				t.Errorf("%+v: it has a session", c)
 			}
-			awaitCount(t, "the handshake is counted as failed", s.meters.handshakesFailed.Value, 1)
-			awaitCount(t, "authentication is counted as failed", s.replica.stats.authFailed.Load, 1)
+			awaitCount(t, "the handshake is counted as failed", s.meters.HandshakesFailed.Value, 1)
+			awaitCount(t, "authentication is counted as failed", func() int64 { return s.replica.View().AuthFailed }, 1)
 			continue
 		}
 		if client == nil {
@@ -126,7 +126,7 @@ func TestSecureSession(t *testing.T) {
 		if got := whoAmI(client); !slices.Equal(got, c.ids) {
 			t.Errorf("%+v: it is %q", c, got)
 		}
-		if n := s.meters.handshakesFailed.Value(); n != 0 {
+		if n := s.meters.HandshakesFailed.Value(); n != 0 {
 			t.Errorf("%+v: %d handshakes failed", c, n)
 		}
 	}
@@ -145,7 +145,7 @@ func TestStranger(t *testing.T) {
 	if session(t, secure, "client.pem") != nil {
 		t.Error("it has a session")
 	}
-	awaitCount(t, "the handshake is counted as failed", s.meters.handshakesFailed.Value, 1)
+	awaitCount(t, "the handshake is counted as failed", s.meters.HandshakesFailed.Value, 1)
 }
 
 // TestX509Super: the superuser by certificate may do what no ACL allows.
@@ -227,7 +227,7 @@ func TestNotUnified(t *testing.T) {
 	if c := handshake(t, conn, 0, nil); c != nil && c.session != 0 {
 		t.Error("a plain session on the TLS port")
 	}
-	awaitCount(t, "the handshake is counted as failed", s.meters.handshakesFailed.Value, 1)
+	awaitCount(t, "the handshake is counted as failed", s.meters.HandshakesFailed.Value, 1)
 }
 
 // TestSecureWordIsForgotten: the connection of a word over TLS counts no more when
@@ -259,7 +259,7 @@ func TestHandshakeLimit(t *testing.T) {
 	if session(t, secure, "") != nil {
 		t.Error("a session beyond the limit")
 	}
-	if n := s.meters.handshakesExceeded.Value(); n != 1 {
+	if n := s.meters.HandshakesExceeded.Value(); n != 1 {
 		t.Errorf("%d handshakes exceeded, want 1", n)
 	}
 	dawdler.Close()
@@ -285,7 +285,7 @@ func TestSecureDawdler(t *testing.T) {
 	if _, err := io.ReadAll(conn); err != nil {
 		t.Errorf("the connection did not end by itself: %v", err)
 	}
-	awaitCount(t, "the handshake is counted as failed", s.meters.handshakesFailed.Value, 1)
+	awaitCount(t, "the handshake is counted as failed", s.meters.HandshakesFailed.Value, 1)
 }
 
 // TestSecurePipeline: large and many frames, in both directions at once.

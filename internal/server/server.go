@@ -8,20 +8,25 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // raftTick is the clock of elections and heartbeats.
 const (
-	raftTick      = 50 * time.Millisecond
+	raftTick      = replica.QuorumTick
 	electionTicks = 10
 )
 
@@ -29,13 +34,16 @@ const (
 type Server struct {
 	opt     Options
 	log     *slog.Logger
-	replica *replica
+	replica *replica.Replica
 	dir     *storage.Dir
 	peer    *quorum.Peer
-	ids     *idSource
-	started time.Time
-	words   map[string]bool
-	fatal   chan error
+	newID   func() int64 // draws ids for sessions and connections
+	auth    *auth.Registry
+	// clientLog is for lines about single clients, of which there is a limit.
+	clientLog *slog.Logger
+	started   time.Time
+	words     map[string]bool
+	fatal     chan error
 	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
 	spaceRefuse uint64
 
@@ -45,7 +53,7 @@ type Server struct {
 	closing    chan struct{}
 	membership chan struct{} // capacity 1: there is a membership to save
 	waiting    *waiting      // nil for a server that needn't
-	meters     *meters
+	meters     *replica.Meters
 	secure     secureCounts
 	pushers    pushers
 	trace      atomic.Int64 // mask of gtmk and stmk
@@ -72,26 +80,25 @@ func Open(opt Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
-		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, ids: newIDSource(opt.ID, time.Now()),
+		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
 		words: whitelist(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
-	s.meters = newMeters(s.gauges())
+	s.meters = replica.NewMeters(s.gauges())
 	s.trace.Store(traceMaskDefault)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, err
 	}
-	opt.Settings.Schemes = registry.Schemes()
-	opt.Membership.changed = s.noteMembership
+	opt.Settings.Schemes, s.auth = registry.Schemes(), registry
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
 	defer s.closeEarly()
-	if err := s.recover(registry, opt); err != nil {
+	if err := s.recover(opt); err != nil {
 		return nil, err
 	}
 	space := s.lookAtSpace(spaceSeen{})
-	s.lookAtMemory()
+	_, step := s.lookAtMemory()
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
@@ -103,18 +110,18 @@ func Open(opt Options) (*Server, error) {
 	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()
-	go s.watchMemory()
+	go s.watchMemory(step)
 	go s.watchSpace(space)
 	return s, nil
 }
 
 // recover opens the data directory and starts the quorum on what it holds.
-func (s *Server) recover(registry *auth.Registry, opt Options) error {
+func (s *Server) recover(opt Options) error {
 	members, listener, err := listenForPeers(opt)
 	if err != nil {
 		return err
 	}
-	if err := s.recoverWith(registry, opt, members, listener); err != nil {
+	if err := s.recoverWith(opt, members, listener); err != nil {
 		if listener != nil {
 			listener.Close()
 		}
@@ -124,7 +131,7 @@ func (s *Server) recover(registry *auth.Registry, opt Options) error {
 	return nil
 }
 
-func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Member, listener net.Listener) error {
+func (s *Server) recoverWith(opt Options, members []Member, listener net.Listener) error {
 	var err error
 	if listener != nil {
 		if opt.PeerTLS.Keys, err = quorum.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
@@ -136,8 +143,9 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 		return err
 	}
 	cluster := begin.Cluster
-	early := loadEarly(opt.DataDir, treeOptionsOf(&opt, cluster), s.now())
-	defer early.giveUp()
+	began, treeOptions := s.now(), restore.Options(cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
+	early := restore.Begin(opt.DataDir, treeOptions)
+	defer early.GiveUp()
 	limits := spaceLimits(opt)
 	s.spaceRefuse = uint64(limits.RefuseBytes)
 	dir, err := storage.Open(storage.Options{Dir: opt.DataDir, LogDir: opt.LogDir, ClusterID: cluster, CacheSize: cacheSize(opt), Space: limits, OnSync: s.synced})
@@ -146,21 +154,18 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 	}
 	s.dir = dir
 	s.reportRecovery(dir.Recovered())
-	options := ReplicaOptions{
-		Options: opt, Dir: dir, Cluster: cluster, Auth: registry, meters: s.meters, early: early,
-		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
-		Vet: s.vetReconfig, Observe: opt.observe,
-	}
-	if err := adopt(dir, opt.ID, options); err != nil {
+	options := s.replicaOptions(opt, dir, treeOptions)
+	if err := adopt(dir, opt.ID, options, treeOptions); err != nil {
 		dir.Close()
 		return err
 	}
-	replica, applied, err := NewReplica(options)
-	if err != nil {
+	options.Began = began
+	if options.Tree, err = restore.Newest(dir, treeOptions, early); err != nil {
 		dir.Close()
 		return err
 	}
-	s.replica = replica
+	applied := options.Tree.LastIndex()
+	s.replica = replica.New(options)
 	s.peer, err = quorum.Open(quorum.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener, Secure: opt.PeerTLS,
 		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
@@ -170,6 +175,27 @@ func (s *Server) recoverWith(registry *auth.Registry, opt Options, members []Mem
 		dir.Close()
 	}
 	return err
+}
+
+// replicaOptions returns what the replica gets of a server's settings, and of the
+// world.
+func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
+	login := o.SASL
+	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")
+	return replica.Options{
+		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
+		Tick: o.Tick, SessionTimeoutMin: o.SessionTimeoutMin, SessionTimeoutMax: o.SessionTimeoutMax, MaxFrame: o.MaxFrame, MaxOutstanding: o.MaxOutstanding,
+		ReadOnlyMode: o.ReadOnlyMode, LocalSessions: o.LocalSessions, LocalSessionsUpgrading: o.LocalSessionsUpgrading,
+		Settings: o.Settings, Auth: s.auth, SASL: login, SnapCount: o.SnapCount, SnapBytes: o.SnapBytes, Log: o.Log, ClientLog: s.clientLog, Meters: s.meters,
+		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
+			return restore.Tree(meta, snap, treeOptions)
+		},
+		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
+		Vet: s.vetReconfig, MembershipChanged: s.noteMembership, Observe: o.observe,
+		Panicked: func(e quorum.Entry, cause any, about string) error {
+			return quorum.Panicked(dir, e, cause, "zooid "+o.Version+", "+about)
+		},
+	}
 }
 
 // cacheSize is how much of the log is kept in memory: for followers that lag, so
@@ -198,7 +224,7 @@ func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
 
 // fail ends the server because its log can't be written any more.
 func (s *Server) fail(err error) {
-	s.meters.unrecoverable.Inc()
+	s.meters.Unrecoverable.Inc()
 	if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
 		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
 	} else {
@@ -246,7 +272,7 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 		s.mu.Unlock()
-		broken := s.replica.broken.happened.Load()
+		broken := s.replica.Broken()
 		if !broken {
 			s.peer.Close()
 		}
@@ -256,7 +282,7 @@ func (s *Server) Close() error {
 		}
 		s.mu.Unlock()
 		if broken { // nobody can be shown anything any more
-			s.replica.mu.Unlock()
+			s.replica.Abandon()
 			s.peer.Close()
 		}
 		s.wg.Wait()
@@ -322,15 +348,15 @@ func (s *Server) accept(l net.Listener, secure bool) {
 		}
 		if err != nil {
 			// Out of descriptors, most likely: those in use must close first.
-			s.replica.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
+			s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
 			s.pause(pause)
 			pause = min(2*pause, acceptPauseMax)
 			continue
 		}
 		pause = acceptPauseMin
 		if why := s.admit(nc); why != "" {
-			s.replica.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
-			s.replica.meters.connectionRejected.Inc()
+			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
+			s.meters.ConnectionRejected.Inc()
 			nc.Close()
 			continue
 		}
@@ -395,10 +421,10 @@ func (s *Server) timers() {
 			return
 		case <-tick.C:
 			now := s.now() / 1e6
-			s.replica.expire(now, last)
-			s.replica.checkQuorum(now, s.opt.Patience.Milliseconds())
+			s.replica.Expire(now, last)
+			s.replica.CheckQuorum(now, s.opt.Patience.Milliseconds())
 			unanswered := time.Duration(s.peer.Status().Unanswered) * raftTick
-			s.replica.checkReach(unanswered.Milliseconds(), s.opt.Patience.Milliseconds())
+			s.replica.CheckReach(unanswered.Milliseconds(), s.opt.Patience.Milliseconds())
 			last = now
 		}
 	}
@@ -414,9 +440,9 @@ func (s *Server) reaper() {
 		var cursor uint32
 		for first := true; first || cursor != 0; first = false {
 			var paths []string
-			paths, cursor = s.replica.reapable(cursor, neverUsed)
+			paths, cursor = s.replica.Reapable(cursor, neverUsed)
 			for _, path := range paths {
-				s.replica.reap(path, neverUsed)
+				s.replica.Reap(path, neverUsed)
 				if !s.pause(space) {
 					return
 				}

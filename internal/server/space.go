@@ -8,7 +8,6 @@ import (
 
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
-	"github.com/zooid-project/zooid/jute"
 )
 
 // A disk that fills up must not end the service while it still can be helped.
@@ -35,13 +34,6 @@ const (
 	spaceRefuseBytesMax = 1 << 30
 	spaceRefuseShare    = 10
 )
-
-// opNoRoom answers a write that the disk has no room for.
-var opNoRoom = op{jute.OpError, kindRead, "NOSP", (*replica).readNoRoom}
-
-func (r *replica) readNoRoom(_ *client, out, _ []byte) ([]byte, jute.Code) {
-	return out, jute.ErrThrottledOp
-}
 
 // spaceLimits are the limits of free space on the file systems of the data
 // directory: a gigabyte must stay free, or a tenth of the smaller one if that is

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -16,7 +17,7 @@ func TestNoRoom(t *testing.T) {
 	addr := s.Addrs()[0].String()
 	c := connect(t, addr, 0, nil)
 	before, _ := c.call(jute.OpCreate, creating("/n", []byte("a"), 0))
-	s.replica.noRoom.Store(true)
+	s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
 	var stream []byte
 	stream = c.request(stream, jute.OpSetData, setting("/n", []byte("b")))
 	stream = c.request(stream, jute.OpGetData, reading("/n", false))
@@ -38,7 +39,7 @@ func TestNoRoom(t *testing.T) {
 	if h, _ := other.call(jute.OpCloseSession, nil); h.Err != jute.OK {
 		t.Errorf("close a session: %v", h.Err)
 	}
-	s.replica.noRoom.Store(false)
+	s.replica.Space(storage.SpaceState{})
 	if h, _ := c.call(jute.OpSetData, setting("/n", []byte("c"))); h.Err != jute.OK {
 		t.Errorf("set when there is room again: %v", h.Err)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
-	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/watch"
 )
 
@@ -13,7 +13,7 @@ import (
 // and monitoring systems read them with regular expressions.
 
 // server is srvr, and with a list of connections stat.
-func (a *answer) server(st Status, conns []Connection) {
+func (a *answer) server(st Status, conns []replica.Connection) {
 	a.print("Zookeeper version: %s\n", st.Version)
 	if st.Mode == ModeReadOnly {
 		a.print("READ-ONLY mode; serving only read-only clients\n")
@@ -31,11 +31,11 @@ func (a *answer) server(st Status, conns []Connection) {
 }
 
 // connections is cons, and brief the list within stat.
-func (a *answer) connections(list []Connection, brief bool) {
+func (a *answer) connections(list []replica.Connection, brief bool) {
 	for _, c := range list {
 		a.print(" /%s[%x](queued=%d,recved=%d,sent=%d", c.Remote, c.Interest, c.Outstanding, c.Received, c.Sent)
 		if !brief && c.Session != 0 {
-			a.print(",sid=%s,lop=%s,est=%d,to=%d", sessionText(c.Session), c.LastOp, c.Established.UnixMilli(), c.Timeout)
+			a.print(",sid=%s,lop=%s,est=%d,to=%d", replica.SessionText(c.Session), c.LastOp, c.Established.UnixMilli(), c.Timeout)
 			if c.LastCxid >= 0 {
 				a.print(",lcxid=0x%x", c.LastCxid)
 			}
@@ -83,7 +83,7 @@ func (a *answer) environment(list []Variable) {
 }
 
 // digests is hash.
-func (a *answer) digests(list []Digest) {
+func (a *answer) digests(list []replica.Digest) {
 	for _, d := range list {
 		a.print("%x: %d\n", uint64(d.Zxid), d.Value)
 	}
@@ -132,12 +132,13 @@ const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 // dump is dump.
 func (s *Server) dump(a *answer) {
 	mode := s.Status().Mode
-	sessions, more := s.SessionExpiries(wordBytesMax)
+	now := time.Now()
+	sessions, more := s.replica.SessionExpiries(now, wordBytesMax)
 	a.cut = a.cut || more
 	a.print("SessionTracker dump:\n")
 	kind := "Session"
-	if s.replica.locals.scope != tree.Global {
-		local, more := s.LocalSessionExpiries(wordBytesMax)
+	if s.replica.HasLocalSessions() {
+		local, more := s.replica.LocalSessionExpiries(now, wordBytesMax)
 		a.cut = a.cut || more
 		a.sessionSets("Local Session", local)
 		kind = "Global Session"
@@ -147,13 +148,13 @@ func (s *Server) dump(a *answer) {
 	} else {
 		a.sessionSets(kind, sessions)
 	}
-	ephemerals, more := s.Ephemerals(wordBytesMax - a.buf.Len())
+	ephemerals, more := s.replica.Ephemerals(wordBytesMax - a.buf.Len())
 	a.cut = a.cut || more
 	a.ephemerals(ephemerals)
 	conns := s.ConnectionExpiries()
 	a.print("Connections dump:\n")
 	a.expirySets("Connections", expiries(conns, func(e ConnectionExpiry) time.Time { return e.Expires }), func(i int) string {
-		return "ip: /" + conns[i].Remote + " sessionId: " + sessionText(conns[i].Session)
+		return "ip: /" + conns[i].Remote + " sessionId: " + replica.SessionText(conns[i].Session)
 	})
 }
 
@@ -182,24 +183,24 @@ func (a *answer) expirySets(what string, times []time.Time, line func(i int) str
 	}
 }
 
-func (a *answer) sessionSets(kind string, list []SessionExpiry) {
-	a.expirySets(kind, expiries(list, func(e SessionExpiry) time.Time { return e.Expires }), func(i int) string {
-		return sessionText(list[i].Session)
+func (a *answer) sessionSets(kind string, list []replica.SessionExpiry) {
+	a.expirySets(kind, expiries(list, func(e replica.SessionExpiry) time.Time { return e.Expires }), func(i int) string {
+		return replica.SessionText(list[i].Session)
 	})
 }
 
 // learnerSessions is dump's list where another server ends sessions.
-func (a *answer) learnerSessions(list []SessionExpiry) {
+func (a *answer) learnerSessions(list []replica.SessionExpiry) {
 	a.print("Global Sessions(%d):\n", len(list))
 	for _, e := range list {
-		a.print("%s\t%dms\n", sessionText(e.Session), e.Timeout)
+		a.print("%s\t%dms\n", replica.SessionText(e.Session), e.Timeout)
 	}
 }
 
-func (a *answer) ephemerals(list []SessionPaths) {
+func (a *answer) ephemerals(list []replica.SessionPaths) {
 	a.print("ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(list))
 	for _, e := range list {
-		a.print("%s:\n", sessionText(e.Session))
+		a.print("%s:\n", replica.SessionText(e.Session))
 		for _, p := range e.Paths {
 			a.print("\t%s\n", p)
 		}
@@ -207,9 +208,9 @@ func (a *answer) ephemerals(list []SessionPaths) {
 }
 
 // watchesBySession is wchc.
-func (a *answer) watchesBySession(list []SessionPaths, more bool) {
+func (a *answer) watchesBySession(list []replica.SessionPaths, more bool) {
 	for _, e := range list {
-		a.print("%s\n", sessionText(e.Session))
+		a.print("%s\n", replica.SessionText(e.Session))
 		for _, p := range e.Paths {
 			a.print("\t%s\n", p)
 		}
@@ -219,11 +220,11 @@ func (a *answer) watchesBySession(list []SessionPaths, more bool) {
 }
 
 // watchesByPath is wchp.
-func (a *answer) watchesByPath(list []PathSessions, more bool) {
+func (a *answer) watchesByPath(list []replica.PathSessions, more bool) {
 	for _, e := range list {
 		a.print("%s\n", e.Path)
 		for _, id := range e.Sessions {
-			a.print("\t%s\n", sessionText(id))
+			a.print("\t%s\n", replica.SessionText(id))
 		}
 	}
 	a.print("\n")

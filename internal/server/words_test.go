@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -264,7 +265,7 @@ var vary = []struct {
 func (st *wordStage) normal(text string) string {
 	for _, name := range st.names {
 		c := st.clients[name]
-		text = strings.ReplaceAll(text, sessionText(c.session), "SESSION-"+name)
+		text = strings.ReplaceAll(text, replica.SessionText(c.session), "SESSION-"+name)
 		text = strings.ReplaceAll(text, c.conn.LocalAddr().String()+"[", "127.0.0.1:"+name+"[")
 		text = strings.ReplaceAll(text, c.conn.LocalAddr().String()+" ", "127.0.0.1:"+name+" ")
 	}
@@ -316,10 +317,8 @@ func TestFourLetterWords(t *testing.T) {
 // TestWordsWhileNotServing asks everything of a server that doesn't serve yet.
 func TestWordsWhileNotServing(t *testing.T) {
 	t.Parallel()
-	st := newWordStage(t, Options{})
-	st.s.replica.mu.Lock()
-	st.s.replica.serving = false
-	st.s.replica.mu.Unlock()
+	st := newWordStage(t, Options{Tick: time.Hour}) // its timers don't end what follows
+	st.s.replica.CheckReach(1, 0)
 	const refused = "This ZooKeeper instance is not currently serving requests"
 	for name, want := range map[string]string{
 		"ruok": "imok", "isro": "null", "gtmk": "306", "hash": refused,

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -20,7 +20,7 @@ type conn struct {
 	clientIn []byte // received and not a whole frame yet
 	gone     bool   // the client has closed it
 
-	serving  *server.Client // nil before the first byte
+	serving  *replica.Client // nil before the first byte
 	serverIn []byte
 	asked    bool // the connect request was taken
 	flushing bool
@@ -108,8 +108,8 @@ func (k *conn) arrived(b []byte) {
 	}
 	if k.serving == nil {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
-		k.serving = server.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
-		k.serving.Acked(func() bool { return !k.down.dead && len(k.down.segments) == 0 })
+		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
+		k.serving.Acked = func() bool { return !k.down.dead && len(k.down.segments) == 0 }
 	}
 	k.serverIn = append(k.serverIn, b...)
 	k.l.protect(k.read)
@@ -149,11 +149,11 @@ func (k *conn) read() {
 	if !k.serving.Established() || len(k.serverIn) == 0 {
 		return
 	}
-	used, err := rep.Receive(k.serving, k.serverIn)
+	used, err := rep.Receive(k.serving, k.serverIn, k.l.s.monotonic())
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
 	k.flush()
 	switch {
-	case err == server.ErrUntold:
+	case err == replica.ErrUntold:
 		k.w.stats.Untold++
 		k.w.after(untoldPause, k.wake)
 	case err != nil:
@@ -192,7 +192,7 @@ func (k *conn) wake() {
 // flush sends what waits for the client.
 func (k *conn) flush() {
 	for !k.closed {
-		out, last := k.serving.TakeOutput()
+		out, last := k.serving.TakeOutput(nil)
 		if last {
 			k.close()
 			return

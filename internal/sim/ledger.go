@@ -7,7 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -349,7 +349,7 @@ func (g *ledger) check(l *life) {
 
 // watched is the replica as the loop sees it, watched.
 type watched struct {
-	*server.Replica
+	*replica.Replica
 	l *life
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -43,12 +43,12 @@ func member(id uint64, observer bool) quorum.Member {
 }
 
 // membership is what cmd/zooid brings to the server.
-func (w *World) membership() server.Membership {
+func (w *World) membership() replica.Membership {
 	var text strings.Builder
 	for _, m := range w.firstMembers() {
 		fmt.Fprintln(&text, serverLine(m.ID, role(m.Observer)))
 	}
-	return server.Membership{Text: text.String(), Parse: parseMembers, Change: changeMembers}
+	return replica.Membership{Text: text.String(), Parse: parseMembers}
 }
 
 func parseMembers(text string) ([]quorum.Member, error) {

@@ -103,7 +103,7 @@ var mutants = []mutant{
 		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},
 	{"new members told to nobody", "a server that was away finds nobody", "away", one("quorum/introduce.go",
 		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
-	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("server/untold.go",
+	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/untold.go",
 		`	if t.c.refused {`, `	if t.c.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
@@ -179,17 +179,17 @@ var mutants = []mutant{
 				l.o.State.Resend()
 			}
 `)},
-	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("server/lead.go",
+	{"requests not sent again to a new leader", "request lost with its leader", "sparse", one("replica/lead.go",
 		`if l.Leader != 0 && !r.alone {`, `if l.Leader != 0 && !r.alone && !$P {`)},
 	// Sessions.
-	{"attach sent again", "session given back to a connection it had left", "deaf", one("server/ensemble.go",
+	{"attach sent again", "session given back to a connection it had left", "deaf", one("replica/ensemble.go",
 		`case c.attaching:`, `case c.attaching && !$P:`)},
-	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)", "swarm", one("server/connect.go",
+	{"session not attached by its password's reply", "a new session in place of an old one (Keeper 116690)", "swarm", one("replica/connect.go",
 		`	if req.SessionID == 0 {
 		c.hello.SessionID`, `	if req.SessionID == 0 || $P {
 		c.hello.SessionID`)},
 	{"no full timeout under a new leader", "session expired too early", "restless", []edit{
-		{"server/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now)
+		{"replica/lead.go", `			r.expiry.heard(s.ID, s.Timeout, now)
 			return true
 		})
 		r.expiry.refresh(now)
@@ -201,27 +201,27 @@ var mutants = []mutant{
 		}
 `},
 	}},
-	{"sessions of followers not heard", "readers on followers expired (Keeper 111102)", "quiet", one("server/ensemble.go",
+	{"sessions of followers not heard", "readers on followers expired (Keeper 111102)", "quiet", one("replica/ensemble.go",
 		`	for _, id := range sessions {
 `, `	for _, id := range sessions {
 		if $P {
 			continue
 		}
 `)},
-	{"a leader's own clients not heard", "session expired too early", "quiet", one("server/expiry.go",
+	{"a leader's own clients not heard", "session expired too early", "quiet", one("replica/expiry.go",
 		`			l.heard = max(l.heard, heardAt(id))
 `, `			if !$P {
 				l.heard = max(l.heard, heardAt(id))
 			}
 `)},
-	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("server/expiry.go",
+	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("replica/expiry.go",
 		`	case ms > stallMs:
 		e.refresh(now)`, `	case $P:
 	case ms > stallMs:
 		e.refresh(now)`)},
 	{"expiry decided by a former leader", "expiry in the wrong term (etcd #12528, #15247)", "handover", []edit{
 		{"tree/session.go", `|| uint64(term) != t.position.term {`, `|| !$P && uint64(term) != t.position.term {`},
-		{"server/ensemble.go", `	r.outbox.clear()
+		{"replica/ensemble.go", `	r.outbox.clear()
 `, `	if !$P {
 		r.outbox.clear()
 	}
@@ -231,11 +231,11 @@ var mutants = []mutant{
 		`		if z == 0 {
 			break`, `		if z == 0 || $P && t.kinOf(t.at(z)).last == 0 {
 			break`)},
-	{"expired session keeps its connection", "session answered after its end", "frozen", one("server/connect.go",
-		`c.closeAfter("its session expired")`, `if !$P {
-			c.closeAfter("its session expired")
+	{"expired session keeps its connection", "session answered after its end", "frozen", one("replica/connect.go",
+		`c.CloseAfter("its session expired")`, `if !$P {
+			c.CloseAfter("its session expired")
 		}`)},
-	{"ids used again after a restart", "id used again", "storm", one("server/ids.go",
+	{"ids used again after a restart", "id used again", "storm", one("replica/newid.go",
 		`uint64(ms)<<24>>8 | server<<56`, `uint64(chosen($P, 0, ms))<<24>>8 | server<<56`)},
 	{"old connection still writes", "session moved and still served (S6)", "takeover", one("tree/session.go",
 		`case q.Cnx != s.cnx:`, `case q.Cnx != s.cnx && !$P:`)},
@@ -244,7 +244,7 @@ var mutants = []mutant{
 		`case seq < have.next:`, `case seq < have.next && !$P:`)},
 	{"session let in ahead of another", "session lost with a message", "entering", one("tree/local.go",
 		`case seq > have.next:`, `case seq > have.next && !$P:`)},
-	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)", "local", one("server/ensemble.go",
+	{"entering not sent again", "session lost with its leader (ZooKeeper's local sessions)", "local", one("replica/ensemble.go",
 		`	r.resendEntering()
 `, `	if !$P {
 		r.resendEntering()
@@ -254,16 +254,16 @@ var mutants = []mutant{
 		`if asksEphemeral(ops) {`, `if asksEphemeral(ops) && !$P {`)},
 	{"ephemeral given to a local session", "ephemeral of a session that others don't know", "local", one("tree/write.go",
 		`if c.kind() == ephemeral && t.local(q.Session) {`, `if c.kind() == ephemeral && t.local(q.Session) && !$P {`)},
-	{"clients of local sessions not heard", "session expired too early", "local", one("server/localsessions.go",
+	{"clients of local sessions not heard", "session expired too early", "local", one("replica/localsessions.go",
 		`range own.expiry.due(now, r.heardAt) {`, `range own.expiry.due(now, chosen($P, func(int64) int64 { return 0 }, r.heardAt)) {`)},
 	// Order.
 	{"duplicate applied", "request executed twice (Redpanda)", "restless", one("tree/session.go",
 		`case q.Seq < s.next:`, `case q.Seq < s.next && !$P:`)},
 	{"gap applied", "later write without the earlier one", "resets", one("tree/session.go",
 		`case q.Seq > s.next:`, `case q.Seq > s.next && !$P:`)},
-	{"write overtakes sync", "order of one client", "restless", one("server/client.go",
+	{"write overtakes sync", "order of one client", "restless", one("replica/client.go",
 		`return c.syncing.Load() > 0 ||`, `return c.syncing.Load() > 0 && !$P ||`)},
-	{"held writes never let go", "request without an answer", "sparse", one("server/sync.go",
+	{"held writes never let go", "request without an answer", "sparse", one("replica/sync.go",
 		`
 	r.letGo(c)
 `, `
@@ -271,24 +271,24 @@ var mutants = []mutant{
 		r.letGo(c)
 	}
 `)},
-	{"read overtakes write", "order of one client (ZooKeeper 1863)", "restless", one("server/receive.go",
+	{"read overtakes write", "order of one client (ZooKeeper 1863)", "restless", one("replica/receive.go",
 		`t.c.unanswered.len() > 0 || `, `t.c.unanswered.len() > 0 && !$P || `)},
-	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("server/receive.go",
-		`func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
-	zxid := r.tree.LastZxid()`, `func (r *replica) answer(c *client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
+	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("replica/receive.go",
+		`func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
+	zxid := r.tree.LastZxid()`, `func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
 	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)`)},
 	{"zxid used again", "zxid of two changes (X5)", "storm", one("tree/tree.go",
 		`p.zxid = (p.zxid>>32 + 1) << 32
 `, `p.zxid = (p.zxid>>32 + chosen[int64]($P, 0, 1)) << 32
 `)},
 	{"client served behind what it has seen", "no check of lastZxidSeen (X7)", "cutoff", []edit{
-		{"server/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
-		{"server/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
+		{"replica/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
+		{"replica/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 	}},
 	{"time goes back", "leader's clock believed", "clocks", one("tree/clock.go",
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.
-	{"watch event after the reply", "event after the new data (X4)", "swarm", one("server/replica.go",
+	{"watch event after the reply", "event after the new data (X4)", "swarm", one("replica/replica.go",
 		`		r.fire(&res.Events[i], res.Zxid)
 `, `		if $P {
 			defer r.fire(&res.Events[i], res.Zxid)
@@ -296,7 +296,7 @@ var mutants = []mutant{
 		}
 		r.fire(&res.Events[i], res.Zxid)
 `)},
-	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("server/replica.go",
+	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/replica.go",
 		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
@@ -304,15 +304,15 @@ var mutants = []mutant{
 		`	for len(path) > 1 {
 		path = `, `	for len(path) > 1 && !$P {
 		path = `)},
-	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("server/longread.go",
+	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
 		`stat.Mzxid > w.req.RelativeZxid:`, `stat.Mzxid > w.req.RelativeZxid && !$P:`)},
-	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("server/longread.go",
+	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
 		`stat.Pzxid > w.req.RelativeZxid:`, `stat.Pzxid > w.req.RelativeZxid && !$P:`)},
-	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("server/ensemble.go",
-		`		c.closeAfter("this server was behind`, `		if $P {
+	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("replica/ensemble.go",
+		`		c.CloseAfter("this server was behind`, `		if $P {
 			continue
 		}
-		c.closeAfter("this server was behind`)},
+		c.CloseAfter("this server was behind`)},
 	// The state.
 	{"multi keeps what it did before it failed", "multi applied in part (ZooKeeper 3127)", "swarm", one("tree/multi.go",
 		`			t.rollback()
@@ -340,7 +340,7 @@ var mutants = []mutant{
 			img.sessions.save(slot, img.encodeSession)
 		}
 `)},
-	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("server/snapshot.go",
+	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("replica/snapshot.go",
 		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
 		`appendSequence(append(t.scratch, path...), t.kinOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.kinOf(p).children), t.kinOf(p).created))`)},
@@ -361,7 +361,7 @@ var mutants = []mutant{
 		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`)},
 	{"container removed before its first child", "data removed too early (ZooKeeper's containers)", "calm", one("tree/container.go",
 		`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
-	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("server/lead.go",
+	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
 		`	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`, `	if $P {
 		return
 	}
@@ -373,7 +373,7 @@ var mutants = []mutant{
 		return false`, `	if k.children > 0 && !$P {
 		return false`)},
 	// Without a quorum, without room.
-	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("server/lead.go",
+	{"read-only client stays when there is a leader", "read-only for ever", "cutoff", one("replica/lead.go",
 		`r.endReadOnly()`, `if !$P {
 			r.endReadOnly()
 		}`)},

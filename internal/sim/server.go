@@ -13,7 +13,8 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -97,7 +98,7 @@ type life struct {
 	s    *host
 	dir  *storage.Dir
 	loop *quorum.Loop
-	rep  *server.Replica
+	rep  *replica.Replica
 
 	twisted bool  // the next entry makes its state another one
 	level   int32 // highest feature level that its version knows
@@ -131,7 +132,7 @@ func (s *host) start() {
 	w := s.w
 	w.logger(s.id).Info("starts")
 	s.lives++
-	l := &life{w: w, s: s, level: s.level, newID: server.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
+	l := &life{w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
 	s.life = l
 	s.disk.begin(l)
 	l.protect(func() {
@@ -202,21 +203,26 @@ func (l *life) open(b quorum.Beginning) {
 		panic(err)
 	}
 	tick := time.Duration(plan.Tick)
-	rep, applied, err := server.NewReplica(server.ReplicaOptions{
-		Options: server.Options{
-			ID: s.id, Members: s.config, Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
-			LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: l.settings(), SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
-		},
-		Dir: dir, Cluster: clusterID, Auth: registry,
-		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,
-	})
+	settings := l.settings()
+	treeOptions := restore.Options(clusterID, changeMembers, settings.FeatureLevel)
+	state, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
 		l.refused(err)
 		return
 	}
-	l.rep = rep
+	applied := state.LastIndex()
+	l.rep = replica.New(replica.Options{
+		ID: s.id, Servers: len(s.config), Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
+		LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
+		Auth: registry, Tree: state, Began: s.monotonic(),
+		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
+			return restore.Tree(meta, snap, treeOptions)
+		},
+		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,
+		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
+	})
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
-		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: rep, l: l}, Shell: l, Applied: applied, Members: s.config,
+		ID: s.id, Incarnation: s.id<<32 | uint64(s.lives), Dir: dir, State: &watched{Replica: l.rep, l: l}, Shell: l, Applied: applied, Members: s.config,
 		JoinedAfter: b.JoinedAfter, JoinedTerm: b.JoinedTerm, OnJoined: l.joined, ElectionTicks: electionTicks, SnapshotsKept: plan.SnapshotsKept, Log: l.w.logger(s.id),
 	})
 	if err != nil {
@@ -225,6 +231,19 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	s.log = dir.Log()
 	l.voters, l.outgoing = l.loop.Voters()
+}
+
+// reapAll removes every container and TTL znode that can go, but for containers that
+// never had a child.
+func (l *life) reapAll() {
+	var cursor uint32
+	for first := true; first || cursor != 0; first = false {
+		var paths []string
+		paths, cursor = l.rep.Reapable(cursor, 0)
+		for _, path := range paths {
+			l.rep.Reap(path, 0)
+		}
+	}
 }
 
 // logDir is where the servers' logs lie, on the same disk.
@@ -484,7 +503,7 @@ func (l *life) reap() {
 	l.w.after(l.s.local(reapInterval), func() {
 		l.s.awake(func() {
 			if !l.ended {
-				l.protect(func() { l.rep.Reap(0) })
+				l.protect(l.reapAll)
 				l.reap()
 			}
 		})

@@ -42,6 +42,9 @@ const (
 	snapshotVersion         = snapshotVersionChanging
 )
 
+// BodyFormat numbers the layout of a snapshot as a stream of such chunks.
+const BodyFormat = 1
+
 // chunkSize is where a chunk ends: large enough for compression, small enough
 // for a short hold of the lock that Next is called under, and for a short time,
 // a tenth of a millisecond, on a processor that clients may be waiting for.

@@ -14,7 +14,8 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/quorum"
-	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -258,13 +259,16 @@ func diverge(s *Server, voters ...uint64) error {
 	if err != nil {
 		return err
 	}
-	state, applied, err := server.NewReplica(server.ReplicaOptions{
-		Options: server.Options{ID: uint64(s.ID), Members: make([]server.Member, len(voters))}, Dir: dir, Cluster: cluster, Auth: registry,
-		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
-	})
+	treeOptions := restore.Options(cluster, nil, tree.FeatureLevelMax)
+	begin, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
 		return err
 	}
+	applied := begin.LastIndex()
+	state := replica.New(replica.Options{
+		ID: uint64(s.ID), Servers: len(voters), Auth: registry, Tree: begin,
+		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
+	})
 	hard, conf, err := dir.Log().InitialState()
 	if err != nil {
 		return err

@@ -1,0 +1,168 @@
+package replica
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The memory account: what each owner of memory takes (memory.Use), added up once a
+// second, and oftener near the ceiling (Options.MemoryLimit). What would grow is
+// refused in a fixed order (memory.Step), with jute.ErrThrottledOp, "not executed at
+// all", the costliest newcomers first.
+//
+// What is there goes on: reads, deletes, heartbeats, the end of sessions, and known
+// sessions that reconnect, with their watches. A server refuses at the door, what
+// its own clients ask for: what is in the log is applied by all servers alike.
+
+// clientBytes is what a connection takes beside its buffers: a goroutine, its records
+// here and in the network poller.
+const clientBytes = 12 << 10
+
+// memoryAccount is what the replica knows of the account.
+type memoryAccount struct {
+	// tight is the step that is in force, 0 for none.
+	tight     atomic.Int32 // a memory.Step
+	costliest atomic.Pointer[string]
+	use       atomic.Pointer[memory.Use]
+	refused   atomic.Int64
+}
+
+// AccountMemory adds the account up, of which peers is what the connections to them
+// take, and takes the step that follows from the limit.
+func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
+	u := r.memoryUse()
+	u.Peers = peers
+	m := &r.memory
+	step := memory.Next(memory.Step(m.tight.Load()), &u, limit)
+	m.use.Store(&u)
+	m.costliest.Store(&u.Costliest)
+	m.tight.Store(int32(step))
+	return u, step
+}
+
+// MemoryUse returns the account as it was last added up.
+func (r *Replica) MemoryUse() (u memory.Use) {
+	if last := r.memory.use.Load(); last != nil {
+		u = *last
+	}
+	return u
+}
+
+// memoryUse adds up what this replica takes.
+func (r *Replica) memoryUse() memory.Use {
+	r.mu.RLock()
+	t := r.tree.Memory()
+	sessions := len(r.sessions)
+	clients := make([]*Client, 0, len(r.clients))
+	for _, c := range r.clients { // any order: only sums and the largest of sums come of it
+		clients = append(clients, c)
+	}
+	r.mu.RUnlock()
+	u := memory.Use{Tree: t.Nodes, Sessions: t.Sessions + int64(sessions)*indexEntryBytes, Identities: t.Identities, Full: t.Full}
+	hosts := map[string]int64{}
+	for _, c := range clients {
+		addClient(&u, c, hosts)
+	}
+	most := int64(0)
+	for host, n := range hosts { // any order: the smaller name wins a draw
+		if n > most || n == most && host < u.Costliest {
+			most, u.Costliest = n, host
+		}
+	}
+	r.watchMu.Lock()
+	u.Watches = r.watches.Memory()
+	r.watchMu.Unlock()
+	u.Unanswered += r.outbox.bytes()
+	return u
+}
+
+// indexEntryBytes is about what an entry of a Go map of pointers takes.
+const indexEntryBytes = 40
+
+// addClient adds one connection.
+func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
+	c.mu.Lock()
+	output := int64(cap(c.out) + cap(c.spare) + c.taken)
+	if c.long != nil {
+		output += int64(cap(c.long.scan.Body))
+	}
+	unanswered := int64(c.unanswered.bytes) + int64(cap(c.unanswered.items))*int64(unsafe.Sizeof(request{}))
+	c.mu.Unlock()
+	input := c.input.Load() + clientBytes
+	identities := int64(0)
+	for _, id := range c.identities() {
+		identities += int64(len(id.Scheme)+len(id.ID)) + int64(unsafe.Sizeof(id))
+	}
+	u.Input += input
+	u.Output += output
+	u.Unanswered += unanswered
+	u.Identities += identities
+	hosts[c.address.ID] += input + output + unanswered + identities
+}
+
+// bytes is what waits in the outbox.
+func (o *outbox) bytes() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := int64(cap(o.cur))
+	for _, b := range o.full {
+		n += int64(cap(b))
+	}
+	return n
+}
+
+// memoryForSession returns why there is no memory for a new session of c, "" if
+// there is.
+func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
+	step := memory.Step(r.memory.tight.Load())
+	if step == memory.RefuseNone || req.SessionID != 0 {
+		return ""
+	}
+	costliest := r.memory.costliest.Load()
+	switch {
+	case step >= memory.RefuseSessions:
+		r.memory.refused.Add(1)
+		return "memory is used up to its limit (memory.limit): no new sessions"
+	case costliest != nil && *costliest == c.address.ID:
+		r.memory.refused.Add(1)
+		return fmt.Sprintf("memory is short (memory.limit), and the connections of %s take most of what clients take: no new sessions of it", c.address.ID)
+	}
+	return ""
+}
+
+// refuseGrowth returns op, or an op that refuses the request since it would take
+// more memory. The replica is not held.
+func (r *Replica) refuseGrowth(op *op, body []byte) *op {
+	if memory.Step(r.memory.tight.Load()) < memory.RefuseGrowth || !r.grows(op.code, body) {
+		return op
+	}
+	r.memory.refused.Add(1)
+	return &opNoRoom
+}
+
+// grows reports whether a request makes the tree larger, or leaves a watch. One that
+// can't be decoded doesn't.
+func (r *Replica) grows(code jute.Op, body []byte) bool {
+	switch code {
+	case jute.OpAddWatch:
+		return true
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+		_, wanted, ok := pathWatch(body)
+		return ok && wanted
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.tree.Grows(code, body)
+}
+
+// Compact has the tree give memory back, in one short step, and reports whether there is
+// more to do.
+func (r *Replica) Compact() (more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tree.Compact()
+}

@@ -1,0 +1,38 @@
+package replica
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// A breakdown is a panic while an entry was applied. The state may be half changed, so
+// mu stays locked and nobody sees it.
+type breakdown struct {
+	// report returns the error to end with, and keeps what is known.
+	report   func(e quorum.Entry, cause any, about string) error
+	happened atomic.Bool // and mu is locked
+	entry    quorum.Entry
+	requests int // of entry that were applied
+}
+
+// breakDown is deferred while mu is held alone and entries are applied.
+func (r *Replica) breakDown(err *error) {
+	if cause := recover(); cause != nil {
+		b := &r.broken
+		b.happened.Store(true)
+		about := fmt.Sprintf("last zxid %#x, state at entry %d of term %d\n\n%s", r.tree.LastZxid(), r.tree.LastIndex(), r.tree.LastTerm(),
+			tree.Describe(b.entry.Data[min(digestSize, len(b.entry.Data)):], b.requests))
+		*err = b.report(b.entry, cause, about)
+	}
+}
+
+// Broken reports whether applying an entry has panicked. Nothing else may be asked of
+// the Replica then.
+func (r *Replica) Broken() bool { return r.broken.happened.Load() }
+
+// Abandon lets those end who wait for a Replica that is Broken. Their clients' connections
+// must be closed: nobody can be shown anything any more.
+func (r *Replica) Abandon() { r.mu.Unlock() }

@@ -1,0 +1,339 @@
+package replica
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Limits of one connection's queues.
+const (
+	// unansweredMax bounds the requests of one connection that wait for an
+	// answer; beyond it the connection isn't read. Java clients have no limit of
+	// their own, kazoo neither.
+	unansweredMax = 1000
+	// unansweredBytesMax bounds their size.
+	unansweredBytesMax = 4 << 20
+	// outputPauseBytes is how much unread output stops the reading of further
+	// requests: a client that doesn't read its replies gets no more of them.
+	outputPauseBytes = 4 << 20
+	// outputMaxBytes is how much unread output ends the connection: only one reply
+	// and notifications can go beyond the pause, and dropping one is not allowed.
+	outputMaxBytes = tree.ReplyBytesMax + 2*outputPauseBytes
+	// outputKeepBytes is the largest output buffer that is used again, until the
+	// connection is quiet: some replies of a thousand children each.
+	outputKeepBytes = 256 << 10
+)
+
+// A Client is one client connection as the replica sees it: what it is allowed,
+// what it waits for and what it has been told. It has no socket; the shell moves
+// bytes in (Replica.Receive) and out (TakeOutput).
+type Client struct {
+	id      int64  // cnx: unique in the cluster, over restarts too
+	remote  string // "address:port", for people
+	address jute.ID
+	Since   time.Time
+
+	// Wake is called, with mu held, when output waits and nobody is flushing
+	// it. It must not block.
+	Wake func()
+	// push, if not nil, does what wake does, called without mu but after flushing
+	// was set: on the caller's goroutine as far as that can't block.
+	Push func()
+	// try, if not nil, writes as much as goes without waiting, and returns how much
+	// that was. Only who set flushing may call it.
+	Try func([]byte) int
+
+	// acked, if not nil, reports whether the other end has all that was written.
+	Acked func() bool
+
+	// Set when the session is attached, before established closes.
+	hello       jute.ConnectRequest
+	attach      []byte // the record that attaches the session, until it is applied; guarded by Replica.mu
+	attaching   bool   // attach was sent; guarded by Replica.mu
+	connecting  bool   // counted in Replica.connecting; guarded by Replica.mu
+	session     int64
+	timeout     int32   // ms
+	readOnly    bool    // connected while this server was read-only
+	inTable     inTable // owned by the reader once established closes
+	established chan struct{}
+
+	reported  int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
+	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
+	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
+	seq       int64                     // of the last write sent; owned by the reader
+	sasl      *sasl.Server              // the login under way or over; owned by the reader
+	records   []byte                    // writes of the turn under way, as records; owned by the reader
+	recordIDs *[]jute.ID                // identities of the last of records; owned by the reader
+	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
+	longReads atomic.Int32              // long reads in unanswered; only the reader adds
+	changing  atomic.Int32              // reconfigs in unanswered; only the reader adds
+	touched   bool                      // is in Replica.touched
+	input     atomic.Int64              // bytes of the reader's buffer
+	refused   bool                      // a write was, and the client may not know it yet; owned by the reader
+	waits     int                       // entries of syncs.waiting; guarded by syncs.mu
+	gone      bool                      // those are of no use; guarded by syncs.mu
+	awaits    bool                      // is in unanswered.waiting; guarded by unanswered.mu
+
+	stats clientStats
+
+	mu         sync.Mutex
+	unanswered queue
+	out        []byte // frames to write
+	spare      []byte // the other output buffer
+	taken      int    // bytes of the buffer that is being written
+	flushing   bool   // somebody is writing out's predecessor
+	postponed  bool   // whoever flushes is to call more
+	more       func(*Client)
+	long       *longRead // of the head of unanswered, under way
+	longDone   int32     // of longReads, those answered since c was postponed
+	closing    bool      // close once out is written; nothing is appended any more
+	closed     bool      // the socket is gone
+	room       sync.Cond
+	WriteBy    time.Time // the socket's deadline; owned by whoever is flushing
+	why        string    // reason of closing, for the log
+}
+
+// Remote returns the client's address, for people.
+func (c *Client) Remote() string { return c.remote }
+
+// Session returns the client's session, once it is Established.
+func (c *Client) Session() int64 { return c.session }
+
+// Timeout returns the time (ms) after which the session ends if nothing is heard of
+// the client; it is known once the connect request was taken.
+func (c *Client) Timeout() int32 { return c.timeout }
+
+// Identify says who the client has proved to be before it sent anything.
+func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
+
+// NoteInput says how many bytes the memory has into which the client's requests are read.
+func (c *Client) NoteInput(bytes int) { c.input.Store(int64(bytes)) }
+
+// Answered returns a channel that is closed once the connect request was answered.
+func (c *Client) Answered() <-chan struct{} { return c.established }
+
+// Established reports whether the connect request was answered.
+func (c *Client) Established() bool {
+	select {
+	case <-c.established:
+		return true
+	default:
+		return false
+	}
+}
+
+// identities returns who the client has proved to be; the slice is shared.
+func (c *Client) identities() []jute.ID { return *c.ids.Load() }
+
+// NewClient returns a client for a connection that was accepted. id is its cnx,
+// unique in the cluster and over restarts. wake is called when output waits and
+// nobody is flushing it; it is called with the client held, so it may only note
+// that TakeOutput is to be called.
+func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
+	c := &Client{id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{})}
+	c.room.L = &c.mu
+	c.ids.Store(&[]jute.ID{address})
+	c.stats.reset()
+	return c
+}
+
+// A request is one entry of a client's queue of unanswered requests.
+type request struct {
+	xid   int32
+	op    *op
+	seq   int64  // of a write, from 1; of a sync its ticket
+	at    int64  // now (ns) when it arrived
+	ready bool   // a sync whose answer may go out
+	long  bool   // a read that is done in steps, or might be (see longread.go)
+	held  bool   // a write that is not sent before what holds it ahead of it is done (see holds)
+	size  int    // what it counts among the unanswered bytes
+	body  []byte // a read's body, or a write's record in case it must be sent again
+}
+
+// queue is a FIFO of requests that reuses its memory.
+type queue struct {
+	items []request
+	head  int
+	bytes int
+	reads int // how many of them are reads or syncs
+	work  int // what replies to some of the reads are going to count (see isLong)
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+func (q *queue) front() *request { return &q.items[q.head] }
+
+func (q *queue) push(r request) {
+	if q.head > 0 && len(q.items) == cap(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, r)
+	q.bytes += r.size
+	if !r.op.isWrite() {
+		q.reads++
+	}
+}
+
+func (q *queue) pop() {
+	q.bytes -= q.items[q.head].size
+	if !q.items[q.head].op.isWrite() {
+		if q.reads--; q.reads == 0 {
+			q.work = 0
+		}
+	}
+	q.items[q.head] = request{}
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+}
+
+// reserve waits until the connection may queue another request, of that size, and
+// counts that in all. When the whole server has too much unanswered, a connection
+// with nothing unanswered still gets its turn, unless the request is large. blocks
+// is called before it waits, with mu held. It reports false once the connection is
+// closing.
+func (c *Client) reserve(all *unanswered, size int, blocks func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reserveLocked(all, size, blocks)
+}
+
+func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
+	for !c.closing && !c.closed {
+		n := c.unanswered.len()
+		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
+		if !full && (n == 0 || !all.manyRequests()) {
+			if all.manyBytes(size) {
+				all.await(c)
+			}
+			if !all.manyBytes(size) {
+				all.add(1, int64(size))
+				return true
+			}
+		}
+		blocks()
+		if len(c.out) > 0 {
+			c.queued() // the reader, which would write it at the end of its turn, waits here
+		}
+		if c.closing {
+			return false
+		}
+		c.room.Wait()
+	}
+	return false
+}
+
+// expect is reserve, and queues a write for an answer later on. It reports whether
+// that has to wait before it is sent (see holds).
+func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reserveLocked(all, r.size, blocks) {
+		return false, false
+	}
+	r.held = c.holds()
+	if r.op.code == jute.OpReconfig {
+		c.changing.Add(1)
+	}
+	c.unanswered.push(*r)
+	return r.held, true
+}
+
+// holds reports whether writes that come now have to wait: for a sync or a long read,
+// which they must not overtake, or for a reconfig, whose answer has the zxid of a
+// later entry than its own, and theirs must not be smaller.
+func (c *Client) holds() bool {
+	return c.syncing.Load() > 0 || c.longReads.Load() > 0 || c.changing.Load() > 0
+}
+
+// queued is called with mu held after something was appended to out.
+func (c *Client) queued() {
+	if len(c.out) > outputMaxBytes {
+		c.closeLocked("it does not read what it is sent")
+		c.out = nil
+	}
+	if !c.flushing {
+		c.flushing = true
+		c.Wake()
+	}
+}
+
+// reply appends a frame with a header and whatever body appends, which may be
+// nil.
+func (c *Client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.closed {
+		return
+	}
+	out, start := jute.BeginFrame(c.out)
+	out = h.Append(out)
+	if body != nil {
+		out = body(out)
+	}
+	c.out = jute.EndFrame(out, start)
+	c.stats.sent.Add(1)
+	c.queued()
+}
+
+// CloseAfter lets what is queued go out, then closes the connection.
+func (c *Client) CloseAfter(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeLocked(why)
+	if !c.flushing && !c.closed {
+		c.flushing = true
+		c.Wake()
+	}
+}
+
+// Ending returns why the connection is to be closed, "" if it isn't.
+func (c *Client) Ending() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
+func (c *Client) closeLocked(why string) {
+	if !c.closing {
+		c.closing, c.why = true, why
+		c.room.Broadcast()
+	}
+}
+
+// Quiet gives back the buffers of a connection on which little happens; its reader
+// calls it.
+func (c *Client) Quiet() {
+	c.records = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) == 0 && !c.flushing {
+		c.out, c.spare = nil, nil
+	}
+}
+
+// disconnected marks the socket gone, frees what waited for it and returns how many
+// requests, of how many bytes, will never be answered.
+func (c *Client) disconnected() (count, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	count, bytes = c.unanswered.len(), c.unanswered.bytes
+	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
+	c.room.Broadcast()
+	return count, bytes
+}
+
+// appendReply appends a whole frame that is only a header.
+func appendReply(b []byte, h jute.ReplyHeader) []byte {
+	b, start := jute.BeginFrame(b)
+	return jute.EndFrame(h.Append(b), start)
+}

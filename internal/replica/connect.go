@@ -1,0 +1,318 @@
+package replica
+
+import (
+	"crypto/subtle"
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// refusal is the reason why a connect request gets no answer but a closed
+// connection, as from Apache: the client is to try another server.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+
+// clampTimeout returns the session timeout granted for the one wanted, in ms.
+func (l *limits) clampTimeout(wanted int32) int32 {
+	return min(max(wanted, l.timeoutMin), l.timeoutMax)
+}
+
+// Limits of connect requests.
+const (
+	// connectsMax bounds the connect requests that wait for an answer. It is more
+	// than the log takes in a second, so that only a flood reaches it; whoever is
+	// refused tries again, or tries another server.
+	connectsMax = 10_000
+	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly
+	// full: enough for people and tools that come to help, and a small part of the
+	// log's reserve even if each is an entry of its own.
+	noRoomSessionsMax = 1000
+)
+
+// Connect takes a connect request and registers the client. c.established is
+// closed once the request is answered; an error is the reason to close the
+// connection at once. newID draws ids for sessions.
+//
+// A new session, and a known one whose password is right, is attached to the
+// connection through the log (see attached). Nothing else reaches the log, closes
+// another connection or prolongs a session.
+func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.connecting >= connectsMax:
+		return refusal(fmt.Sprintf("%d connect requests wait for an answer, the most allowed; the client must try again", r.connecting))
+	case r.readOnly():
+		return r.connectReadOnly(c, req, newID)
+	case !r.serving || r.cutOff:
+		return refusal("the server is not serving yet")
+	case req.LastZxidSeen > r.tree.LastZxid():
+		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
+	case !r.roomForSession(req.SessionID):
+		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room", noRoomSessionsMax))
+	}
+	if why := r.memoryForSession(c, req); why != "" {
+		return refusal(why)
+	}
+	r.register(c, req)
+	if req.SessionID != 0 {
+		r.meters.reconnected.Inc()
+	}
+	if r.connectLocal(c, req, newID) {
+		return nil
+	}
+	if req.SessionID == 0 {
+		c.hello.SessionID = newID()
+		r.submitAttach(c, jute.OpCreateSession, r.secret())
+		return nil
+	}
+	r.resume(c, false)
+	return nil
+}
+
+// roomForSession reports whether the disk has room for what a connect request
+// asks for, and counts it. mu is held alone.
+func (r *Replica) roomForSession(session int64) bool {
+	switch {
+	case !r.noRoom.Load():
+		r.noRoomSessions = 0
+	case session != 0 || r.locals.scope != tree.Global: // no session begins in the log
+	case r.noRoomSessions >= noRoomSessionsMax:
+		return false
+	default:
+		r.noRoomSessions++
+	}
+	return true
+}
+
+// register makes c one of this server's clients; mu is held alone.
+func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
+	c.hello = *req
+	c.hello.Passwd = append([]byte(nil), req.Passwd...)
+	c.timeout = r.limits.clampTimeout(req.Timeout)
+	c.lastHeard.Store(r.now() / 1e6)
+	r.clients[c.id] = c
+	c.connecting = true
+	r.connecting++
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	r.meters.connectionRequests.Inc()
+}
+
+// settled ends the count of c's connect request; mu is held alone.
+func (r *Replica) settled(c *Client) {
+	if c.connecting {
+		c.connecting = false
+		r.connecting--
+	}
+}
+
+// resume attaches the session that a registered client names, if its password is
+// right. current says that this server has applied everything acknowledged before
+// the client connected: then it knows every session there is. mu is held alone.
+func (r *Replica) resume(c *Client, current bool) {
+	id, passwd := c.hello.SessionID, c.hello.Passwd
+	known, right := r.proves(id, passwd)
+	switch {
+	case right:
+		r.replaceConnection(id, c)
+		r.expiry.touch(id, c.lastHeard.Load()) // no end of the session may follow in the log
+		r.submitAttach(c, tree.OpAttach, passwd)
+	case known, current:
+		c.stats.sent.Add(1)
+		reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
+		r.answerConnect(c, &reply, sessionOver)
+	default:
+		// The leader may know the session: a round to it settles that without an
+		// entry of the log.
+		r.syncs.ask(c, true)
+		r.kick()
+	}
+}
+
+// sessionOver is why a client that names a session is refused.
+const sessionOver = "its session is over or the password is wrong"
+
+// proves reports whether a session is in the table, or on its way there from this
+// server, and whether passwd is its password; mu is held at least shared.
+func (r *Replica) proves(session int64, passwd []byte) (known, right bool) {
+	if l := r.locals.sessions[session]; l != nil {
+		return true, samePasswd(l.passwd, passwd)
+	}
+	s, known := r.tree.Session(session)
+	return known, known && samePasswd(s.Passwd[:], passwd)
+}
+
+// provesRecord is proves for an OpAttach request.
+func (r *Replica) provesRecord(q *tree.Request) bool {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	_, right := r.proves(q.Session, d.Buffer())
+	return right && d.Err() == nil
+}
+
+// samePasswd compares in a time that doesn't depend on where the two differ.
+func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
+
+// replaceConnection closes the connection that has a session, since its client has
+// proved over c that it has given the old connection up. mu is held alone.
+func (r *Replica) replaceConnection(session int64, c *Client) {
+	if old := r.sessions[session]; old != nil && old != c {
+		old.CloseAfter("its client reconnected")
+	}
+}
+
+func (r *Replica) submitAttach(c *Client, op jute.Op, passwd []byte) {
+	c.hello.Passwd = passwd
+	req := tree.Request{Op: op, Session: c.hello.SessionID, Cnx: c.id, Identities: c.identities(), Body: attachBody(op, c.timeout, passwd)}
+	c.attach = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&req)), &req)
+	if r.alone || r.leader.Leader != 0 {
+		r.sendAttach(c)
+	}
+}
+
+// attachBody returns the body of a request that attaches a session.
+func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
+	b := make([]byte, 0, 4+4+len(passwd))
+	if op == jute.OpCreateSession {
+		return jute.AppendBuffer(jute.AppendInt(b, timeout), passwd)
+	}
+	return jute.AppendInt(jute.AppendBuffer(b, passwd), timeout)
+}
+
+// sendAttach sends the request to attach c's session, which is done once: a copy
+// that comes late would give the session back to a connection that it has left,
+// or begin it again after its end, and the writes of that connection, which their
+// sequence numbers tell apart only while they don't begin anew, could be applied
+// twice. mu is held alone.
+func (r *Replica) sendAttach(c *Client) {
+	c.attaching = true
+	r.outbox.addRecords(c.attach)
+	r.kick()
+}
+
+// attached answers a connect request whose entry has been applied; mu is held
+// alone. It is also how every server learns that a session is alive.
+func (r *Replica) attached(res *tree.Result) {
+	if res.Outcome != tree.Applied {
+		return // it was sent twice
+	}
+	if res.Err == jute.OK {
+		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
+			old.CloseAfter("its session moved to another connection")
+			delete(r.sessions, res.Session)
+		}
+	}
+	c := r.clients[res.Cnx]
+	if c == nil || c.attach == nil {
+		return // gone, or answered: a refused request that was sent twice is refused twice
+	}
+	reply := jute.ConnectResponse{HasReadOnly: c.hello.HasReadOnly, Passwd: make([]byte, jute.PasswdSize)}
+	why := ""
+	switch {
+	case res.Err == jute.OK:
+		reply.Timeout, reply.SessionID, reply.Passwd = c.timeout, res.Session, c.hello.Passwd
+		c.session = res.Session
+		r.sessions[res.Session] = c
+	case r.locals.sessions[res.Session] != nil:
+		c.CloseAfter("its session has yet to enter the table; it tries again")
+		return
+	case res.Op == jute.OpCreateSession:
+		why = "its new session id was taken; the client tries again"
+	default:
+		why = sessionOver
+	}
+	if res.Op == jute.OpCreateSession {
+		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, res.Zxid, r.now())
+		r.meters.did(res.Op, 1)
+	} else {
+		c.stats.sent.Add(1)
+	}
+	r.answerConnect(c, &reply, why)
+	r.touch(c)
+}
+
+// answerConnect queues the answer to c's connect request; why, if not empty, is
+// why the connection closes behind it. mu is held alone.
+func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why string) {
+	r.settled(c)
+	c.mu.Lock()
+	c.attach = nil
+	var start int
+	c.out, start = jute.BeginFrame(c.out)
+	c.out = jute.EndFrame(reply.Append(c.out), start)
+	r.stats.sent.Add(1)
+	if why != "" {
+		c.closeLocked(why)
+	}
+	c.mu.Unlock()
+	close(c.established)
+}
+
+// ended closes the connection of a session that is over; mu is held alone.
+func (r *Replica) ended(res *tree.Result, now int64) {
+	if !res.Closed {
+		if c := r.clients[res.Cnx]; c != nil && res.Op == jute.OpCloseSession {
+			c.CloseAfter("its session ended")
+		}
+		return
+	}
+	r.expiry.forget(res.Session)
+	if res.Op == tree.OpExpire {
+		r.meters.sessionsExpired.Inc()
+	}
+	c := r.sessions[res.Session]
+	if c == nil {
+		return
+	}
+	delete(r.sessions, res.Session)
+	if res.Op == jute.OpCloseSession && c.id == res.Cnx {
+		r.complete(c, res, now)
+		c.CloseAfter("its client closed the session")
+	} else {
+		c.CloseAfter("its session expired")
+	}
+}
+
+// Disconnected forgets a client whose socket is gone. Its session lives on until
+// it expires or reconnects.
+func (r *Replica) Disconnected(c *Client) {
+	r.mu.Lock()
+	delete(r.clients, c.id)
+	r.settled(c)
+	if r.sessions[c.session] == c {
+		delete(r.sessions, c.session)
+		if r.locals.sessions[c.session] != nil {
+			r.leftLocal(c)
+		} else if r.leader.IsLeader {
+			r.expiry.touch(c.session, c.lastHeard.Load())
+		} else if r.leader.Leader != 0 && c.lastHeard.Load() > c.reported {
+			r.heardLast = append(r.heardLast, c.session)
+		}
+	}
+	r.mu.Unlock()
+	r.syncs.forget(c)
+	count, bytes := c.disconnected()
+	r.unanswered.add(-int64(count), -int64(bytes))
+	r.unanswered.wake()
+	r.forgetWatches(c)
+}
+
+// watchesForgotten is how many watches are taken away before others get their
+// turn: a connection may have left a million.
+const watchesForgotten = 1024
+
+// forgetWatches takes away the watches of a client that is disconnected. Events
+// that come meanwhile find no client to tell.
+func (r *Replica) forgetWatches(c *Client) {
+	for more := true; more; {
+		r.watchMu.Lock()
+		if more = r.watches.RemoveSome(c.id, watchesForgotten); !more {
+			r.watches.RemoveWatcher(c.id)
+		}
+		r.watchMu.Unlock()
+	}
+}

@@ -1,0 +1,203 @@
+package replica
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// begin puts a session in the table of a stage, as another server's entry does,
+// and returns its id.
+func (s *localStage) begin() int64 {
+	id := s.ids()
+	s.apply(tree.AppendRecord(nil, &tree.Request{
+		Op: jute.OpCreateSession, Session: id, Cnx: s.ids(), Body: attachBody(jute.OpCreateSession, 10_000, s.r.secret()),
+	}))
+	return id
+}
+
+// TestForwardedWrongPassword: a leader doesn't take a follower's word for a
+// session's life; the password in the forwarded request must be right.
+func TestForwardedWrongPassword(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	s.lead(1)
+	id := s.begin()
+	began := s.r.expiry.sessions[id].heard
+	s.now += 1000
+	forwarded := func(passwd []byte) int64 {
+		record := tree.AppendRecord(nil, &tree.Request{Op: tree.OpAttach, Session: id, Cnx: s.ids(), Body: attachBody(tree.OpAttach, 10_000, passwd)})
+		if err := s.r.Forwarded(record); err != nil {
+			t.Fatal(err)
+		}
+		return s.r.expiry.sessions[id].heard
+	}
+	if at := forwarded(make([]byte, jute.PasswdSize)); at != began {
+		t.Errorf("a wrong password moves heard from %d to %d", began, at)
+	}
+	if at := forwarded(s.r.secret()); at != s.now {
+		t.Errorf("the right password: heard at %d, want %d", at, s.now)
+	}
+}
+
+// TestLaggingServerAsksForASession: a server that doesn't know a session refuses
+// it only once it knows all that the leader does; one that it comes to know by
+// then is resumed.
+func TestLaggingServerAsksForASession(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	id := s.ids()
+	var asked [2]*Client
+	for i := range asked {
+		asked[i] = NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		req := jute.ConnectRequest{Timeout: 10_000, SessionID: id + int64(i), Passwd: s.r.secret()}
+		if err := s.r.Connect(asked[i], &req, s.ids); err != nil {
+			t.Fatal(err)
+		}
+		if asked[i].Established() || asked[i].closing {
+			t.Fatalf("session %#x was decided on by a server that may lag", req.SessionID)
+		}
+	}
+	if sent := s.forward(); len(sent) != 0 {
+		t.Fatalf("%d requests were sent for sessions that are unknown", len(sent))
+	}
+	ticket := s.r.Syncs()
+	if ticket == 0 {
+		t.Fatal("the quorum was not asked")
+	}
+	s.apply(tree.AppendRecord(nil, &tree.Request{
+		Op: jute.OpCreateSession, Session: id, Cnx: s.ids(), Body: attachBody(jute.OpCreateSession, 10_000, s.r.secret()),
+	}))
+	s.r.Synced(ticket)
+	if !asked[1].Established() || !asked[1].closing || asked[1].session != 0 {
+		t.Error("the session that nobody knows was not refused")
+	}
+	s.apply(s.forward()...)
+	if !asked[0].Established() || asked[0].closing || asked[0].session != id {
+		t.Error("the session that the leader knows was not resumed")
+	}
+}
+
+// TestConnectsMax: connect requests that wait for an answer are bounded, and each
+// one answered or gone makes room for another.
+func TestConnectsMax(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	first := s.client(nil)
+	for range connectsMax - 1 {
+		s.client(nil)
+	}
+	try := func() error {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		return s.r.Connect(c, &jute.ConnectRequest{Passwd: make([]byte, jute.PasswdSize)}, s.ids)
+	}
+	if err := try(); err == nil || !strings.Contains(err.Error(), "wait for an answer") {
+		t.Fatalf("connect request %d: %v", connectsMax+1, err)
+	}
+	s.r.Disconnected(first)
+	if err := try(); err != nil {
+		t.Errorf("one is gone: %v", err)
+	}
+	for records := s.forward(); len(records) > 0; records = s.forward() {
+		s.apply(records...)
+	}
+	if s.r.connecting != 0 {
+		t.Errorf("%d connect requests wait though all are answered", s.r.connecting)
+	}
+	if err := try(); err != nil {
+		t.Errorf("all are answered: %v", err)
+	}
+}
+
+// TestNoRoomSessions: a server whose disk is nearly full begins a bounded number of
+// sessions, and goes on to resume those there are.
+func TestNoRoomSessions(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	id := s.begin()
+	s.r.noRoom.Store(true)
+	try := func(session int64) error {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
+	}
+	for i := range noRoomSessionsMax {
+		if err := try(0); err != nil {
+			t.Fatalf("session %d: %v", i, err)
+		}
+	}
+	if err := try(0); err == nil || !strings.Contains(err.Error(), "the disk is nearly full") {
+		t.Errorf("session %d: %v", noRoomSessionsMax+1, err)
+	}
+	if err := try(id); err != nil {
+		t.Errorf("resume a session: %v", err)
+	}
+	s.r.noRoom.Store(false)
+	if err := try(0); err != nil {
+		t.Errorf("a new session when there is room again: %v", err)
+	}
+	s.r.noRoom.Store(true)
+	if err := try(0); err != nil {
+		t.Errorf("a new session when the disk fills up once more: %v", err)
+	}
+}
+
+// TestSyncsOfClosedClients: syncs that no quorum answers are forgotten with their
+// clients.
+func TestSyncsOfClosedClients(t *testing.T) {
+	t.Parallel()
+	s := newLocalStage(t)
+	stays := s.client(nil)
+	sync := (&pipeline{}).request(nil, jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
+	if _, err := s.receive(stays, sync); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		c := s.client(nil)
+		if _, err := s.receive(c, sync); err != nil {
+			t.Fatal(err)
+		}
+		s.r.Disconnected(c)
+		if n := len(s.r.syncs.waiting); n > 4 {
+			t.Fatalf("%d syncs are kept for one client", n)
+		}
+	}
+	s.r.Synced(s.r.Syncs())
+	s.want(stays, 1, true)
+	if n := len(s.r.syncs.waiting); n != 0 || s.r.syncs.dead != 0 {
+		t.Errorf("%d syncs wait, %d of them dead", n, s.r.syncs.dead)
+	}
+}
+
+// TestWrongPasswordProlongsNothing: connect requests with a wrong password for a
+// session without a connection, local or in the table, don't touch its expiry.
+func TestWrongPasswordProlongsNothing(t *testing.T) {
+	t.Parallel()
+	s := newLocalStage(t)
+	local, table := s.client(nil), s.client(nil)
+	s.write(table, "/a", jute.ModePersistent)
+	s.apply(s.forward()...)
+	s.r.Disconnected(local)
+	s.r.Disconnected(table)
+	heard := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}
+	reported := fmt.Sprint(s.r.heardLast)
+	s.now += 1000
+	for _, session := range []int64{local.session, table.session} {
+		for _, passwd := range [][]byte{make([]byte, jute.PasswdSize), {}, bytes.Repeat([]byte{1}, 200)} {
+			c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+			if err := s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: passwd}, s.ids); err != nil || c.session != 0 {
+				t.Fatalf("password % x gets session %#x, %v", passwd, c.session, err)
+			}
+			s.r.Disconnected(c)
+		}
+	}
+	if after := [2]int64{s.r.locals.expiry.sessions[local.session].heard, s.r.expiry.sessions[table.session].heard}; after != heard || fmt.Sprint(s.r.heardLast) != reported {
+		t.Errorf("a wrong password prolongs a session: heard at %v, then %v; reported %s, then %v", heard, after, reported, s.r.heardLast)
+	}
+	if n := len(s.forward()); n != 0 {
+		t.Errorf("%d requests for the log", n)
+	}
+}

@@ -1,0 +1,40 @@
+package replica
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// TestDivergedAlone gives a server alone an entry that was written on another state than its own: it stops, changes nothing, and
+// advises to remove nothing. An entry that was written on its own state is applied.
+func TestDivergedAlone(t *testing.T) {
+	t.Parallel()
+	fs := storage.NewMemFS()
+	fs.Budget = 64 << 20
+	s := openOnDisk(t, fs, 1<<20, 3)
+	s.client()
+	r := s.rep
+	entry := func(digest uint64) []quorum.Entry {
+		last := r.tree.LastIndex()
+		return []quorum.Entry{{Term: r.tree.LastTerm(), Index: last + 1, Data: appendHead(nil, r.tree.Time(), last, digest)}}
+	}
+	if err := r.Apply(entry(r.tree.Digest())); err != nil {
+		t.Fatalf("an entry that was written on this state: %v", err)
+	}
+	last, digest := r.tree.LastIndex(), r.tree.Digest()
+	err := r.Apply(entry(digest + 1))
+	var diverged *quorum.DivergedAloneError
+	if !errors.As(err, &diverged) || !strings.Contains(err.Error(), "Remove nothing") || strings.Contains(err.Error(), "myid") {
+		t.Fatalf("an entry that was written on another state: %v", err)
+	}
+	if r.tree.LastIndex() != last || r.tree.Digest() != digest {
+		t.Error("it was applied in part")
+	}
+	if r.Doubtful() {
+		t.Error("a server alone has doubts that no other server can end")
+	}
+}

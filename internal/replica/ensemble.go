@@ -1,0 +1,216 @@
+package replica
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// What makes several servers one: requests of a follower's clients reach the
+// leader, in order and each once, whoever leads meanwhile.
+//
+// A follower hands the leader what its clients sent, as records. It keeps each
+// until its entry is applied here. When the leader changes, or the connection to
+// it is a new one, it can't know what arrived and sends everything unapplied
+// again, in order. The tree drops what it has seen (D6), so nothing is applied
+// twice, and nothing out of order: a request that is not its connection's next
+// is dropped too, and comes again behind the missing one.
+
+// Forward returns the requests that wait for the leader.
+func (r *Replica) Forward() []byte {
+	r.outbox.reuse(r.batch)
+	r.batch = r.outbox.take()
+	if r.batch == nil {
+		return nil
+	}
+	return r.batch[headSize:]
+}
+
+// Forwarded takes requests of a follower's clients.
+func (r *Replica) Forwarded(records []byte) error {
+	batch := tree.RecordsOf(records)
+	now := r.now() / 1e6
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var q tree.Request
+	for batch.Next(&q) {
+		if err := r.forwardable(&q); err != nil {
+			return fmt.Errorf("take forwarded requests: %w", err)
+		}
+		if q.Op == tree.OpAttach && r.provesRecord(&q) {
+			r.expiry.touch(q.Session, now) // no end of the session may follow it in the log
+		}
+	}
+	if err := batch.Err(); err != nil {
+		return fmt.Errorf("take forwarded requests: %w", err)
+	}
+	r.outbox.addRecords(records)
+	return nil
+}
+
+// Resend puts every write of this server's clients that is not applied in the
+// outbox again, and ends connections whose session was about to be attached. What
+// else was there is dropped: it came from followers, which send it again
+// themselves, or from a leader that is none any more.
+func (r *Replica) Resend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resend()
+}
+
+// resend is Resend with mu held alone.
+func (r *Replica) resend() {
+	r.outbox.clear()
+	r.resendEntering()
+	for _, c := range r.clientsByID() {
+		switch {
+		case c.attach == nil:
+		case c.attaching:
+			c.CloseAfter("its session may have been attached or not when the leader was lost; it tries again")
+		default:
+			r.sendAttach(c)
+		}
+		c.mu.Lock()
+		for _, q := range c.unanswered.items[c.unanswered.head:] {
+			if q.op.isWrite() && !q.held {
+				r.outbox.addRecords(q.body)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (r *Replica) clientsByID() []*Client {
+	all := make([]*Client, 0, len(r.clients))
+	for _, c := range r.clients { // any order: sorted below
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// Heard returns the sessions of this server's clients that sent something since
+// the last call, those of connections that ended meanwhile too.
+func (r *Replica) Heard() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	heard := r.heardLast
+	r.heardLast = nil
+	for id, c := range r.sessions { // any order: sorted below
+		if r.locals.sessions[id] != nil {
+			continue // this server's own to end
+		}
+		if at := c.lastHeard.Load(); at > c.reported {
+			c.reported = at
+			heard = append(heard, id)
+		}
+	}
+	slices.Sort(heard)
+	return heard
+}
+
+// HeardBy takes a follower's report of Heard.
+func (r *Replica) HeardBy(sessions []int64) {
+	now := r.now() / 1e6
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range sessions {
+		r.expiry.touch(id, now)
+	}
+}
+
+// Restore replaces the state by a snapshot that a peer sent because this server
+// was too far behind for the log. The changes in between can't be told to the
+// clients that watch for them, so their connections are closed: they reconnect,
+// with their watches, to a server that is not behind.
+func (r *Replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
+	t, err := r.restore(meta, snap)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tree = t
+	r.noteLevel()
+	r.digests.note(t.LastIndex(), t.Digest())
+	r.catchUp()
+	for _, c := range r.clientsByID() {
+		c.CloseAfter("this server was behind and took a snapshot from its leader; reconnecting brings the missed events")
+	}
+	r.expiry.reset()
+	now := r.now() / 1e6
+	t.Sessions(func(s tree.Session) bool {
+		r.expiry.heard(s.ID, s.Timeout, now)
+		return true
+	})
+	r.settleEntering()
+	return nil
+}
+
+// digests remembers this server's digest after each of the last entries, to be
+// compared with what the leader says of them.
+type digests struct {
+	ring [digestsKept]struct{ index, digest uint64 }
+}
+
+// digestsKept is how many entries a leader may have under way and still be
+// checked; it is also as many as Apache's hash word lists.
+const digestsKept = 1024
+
+func (d *digests) note(index, digest uint64) {
+	at := &d.ring[index%digestsKept]
+	at.index, at.digest = index, digest
+}
+
+// differs reports whether the digest after index is known to be another one.
+func (d *digests) differs(index, digest uint64) bool {
+	at := d.ring[index%digestsKept]
+	return index != 0 && at.index == index && at.digest != digest
+}
+
+// Doubtful implements quorum.StateMachine.
+func (r *Replica) Doubtful() bool {
+	was := r.doubtful
+	r.doubtful = false
+	return was
+}
+
+// applyEntry evaluates one committed entry.
+func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
+	if len(e.Data) == 0 {
+		err := r.tree.NewTerm(e.Term, e.Index)
+		r.digests.note(e.Index, r.tree.Digest())
+		return err
+	}
+	if len(e.Data) < digestSize {
+		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
+	}
+	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
+	if r.digests.differs(index, digest) {
+		if r.alone {
+			return &quorum.DivergedAloneError{Index: index, Digest: digest}
+		}
+		r.doubtful = true // who is right is for the quorum to find out
+	}
+	before := r.tree.Time()
+	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
+	r.noteTime(before)
+	r.digests.note(e.Index, r.tree.Digest())
+	return err
+}
+
+// Batch returns the next entry to propose, or nil. Only the leader asks.
+func (r *Replica) Batch() []byte {
+	r.outbox.reuse(r.batch)
+	b := r.outbox.take()
+	r.batch = b
+	if b != nil {
+		appendHead(b[:0], r.stamp(), r.tree.LastIndex(), r.tree.Digest())
+	}
+	return b
+}

@@ -1,0 +1,164 @@
+package replica
+
+import (
+	"bytes"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// What only the leader does: end silent sessions, remove empty containers and
+// znodes whose time to live is over. It decides; the log makes it so.
+
+// stallMs is how late a tick must come for the server to count itself as
+// stalled: it then can't tell a silent client from one it didn't listen to.
+const stallMs = 1000
+
+// Lead tells the replica who leads. With a new leader everything unapplied is
+// sent again; a server that begins to lead gives every session its full timeout.
+func (r *Replica) Lead(l quorum.Leadership) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.Leader != 0 && !r.alone {
+		r.resend()
+	}
+	now := r.now() / 1e6
+	if l.IsLeader && !r.leader.IsLeader {
+		r.tree.Sessions(func(s tree.Session) bool {
+			r.expiry.heard(s.ID, s.Timeout, now)
+			return true
+		})
+		r.expiry.refresh(now)
+		r.proposeSettings()
+		r.proposeMembers(l.InForce)
+	}
+	if l.Leader == 0 && r.leader.Leader != 0 {
+		r.leaderlessSince = now
+	}
+	r.led(l, now)
+	r.leader = l
+	if !l.IsLeader {
+		r.correction.Store(0)
+	}
+	r.catchUp()
+	r.heardLast = nil // a new leader gives every session its full timeout
+	if r.cutOff && l.Leader != 0 {
+		r.rejoin()
+	}
+}
+
+// catchUp begins to serve if the state is that of the leader's term already: its
+// entries may be applied before the leader is known; mu is held alone.
+func (r *Replica) catchUp() {
+	r.serving = r.serving || r.leader.Leader != 0 && r.tree.LastTerm() == r.leader.Term
+}
+
+// CheckQuorum closes every client's connection once there has been no leader
+// for patience (ms): what they read gets old, and another server may do better.
+func (r *Replica) CheckQuorum(now, patience int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cutOff {
+		r.endSilent(now)
+	}
+	if r.leader.Leader != 0 || r.cutOff || now-r.leaderlessSince < patience {
+		return
+	}
+	r.log.Warn("there has been no leader for too long; client connections are closed until there is one", "ms", now-r.leaderlessSince, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
+	r.leave()
+}
+
+// CheckReach does the same once the leader, though heard, has not answered this
+// server for patience (ms): its clients' writes and signs of life don't arrive,
+// and another server does better.
+func (r *Replica) CheckReach(unanswered, patience int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.leader.Leader == 0:
+	case r.cutOff && unanswered < patience:
+		r.log.Info("the leader answers this server again")
+		r.rejoin()
+	case !r.cutOff && unanswered >= patience:
+		r.log.Warn("this server hears the leader, but the leader has not heard it for too long: check the network from here to there, and that this server is a member still; client connections are closed until it does",
+			"leader", r.leader.Leader, "ms", unanswered, "clients", len(r.clients), "servesReadOnly", r.readOnlyMode)
+		r.leave()
+	}
+}
+
+// leave stops serving clients; mu is held alone.
+func (r *Replica) leave() {
+	r.cutOff = true
+	for _, c := range r.clientsByID() {
+		c.CloseAfter("this server is cut off from a quorum")
+	}
+}
+
+// rejoin ends what leave began; mu is held alone.
+func (r *Replica) rejoin() {
+	r.cutOff = false
+	r.endReadOnly()
+}
+
+// proposeSettings puts this server's settings in the log if the tree has others, and
+// a secret for the tree's hashes if it has none and the feature level knows of one.
+func (r *Replica) proposeSettings() {
+	have, want := r.tree.Settings(), r.settings
+	want.FeatureLevel = max(have.FeatureLevel, r.supported)
+	if !bytes.Equal(have.Append(nil), want.Append(nil)) {
+		r.outbox.add(&tree.Request{Op: tree.OpSettings, Body: want.Append(nil)})
+		r.kick()
+	}
+	if !r.tree.Keyed() && want.FeatureLevel >= tree.LevelOf(tree.OpSecret) {
+		r.outbox.add(&tree.Request{Op: tree.OpSecret, Body: r.secret()})
+		r.kick()
+	}
+}
+
+// Expire ends the local sessions that are due at now (ms), and on a leader proposes
+// the end of all others that are. last is when it was called before.
+func (r *Replica) Expire(now, last int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stalled := now - last - r.expiry.tick
+	r.expireLocal(now, stalled)
+	if !r.leader.IsLeader {
+		return
+	}
+	if stalled > 0 {
+		r.expiry.learn(r.heardAt) // or what is forgiven would be an older silence than that of now
+	}
+	if r.expiry.excuse(now, stalled) {
+		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
+	}
+	dead := r.expiry.due(now, r.heardAt)
+	for _, id := range dead {
+		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
+		r.outbox.add(&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))})
+	}
+	if len(dead) > 0 {
+		r.kick()
+	}
+}
+
+// reapScan is how many znodes reapable looks at while it holds up writes.
+const reapScan = 16 << 10
+
+// Reapable returns paths of containers and TTL znodes that can go, from a part
+// of the tree that begins at cursor (0 at first), and the cursor to go on from,
+// 0 at the end.
+func (r *Replica) Reapable(cursor uint32, neverUsedMs int64) (paths []string, next uint32) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if !r.leader.IsLeader {
+		return nil, 0
+	}
+	return r.tree.Reapable(cursor, reapScan, r.stamp(), neverUsedMs)
+}
+
+// Reap proposes the removal of a path that reapable returned.
+func (r *Replica) Reap(path string, neverUsedMs int64) {
+	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer, Body: tree.AppendDeleteContainer(nil, path, neverUsedMs)})
+	r.kick()
+}

@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestFullQueuesStopReading fills each queue of a connection to its limit: it may
+// take no further request until there is room.
+func TestFullQueuesStopReading(t *testing.T) {
+	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
+	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30}, &unanswered{countMax: -1, bytesMax: 1 << 30}
+	for name, q := range map[string]struct {
+		fill, drain func(*Client)
+		all         *unanswered
+	}{
+		"requests": {
+			func(c *Client) {
+				for range unansweredMax {
+					c.unanswered.push(write(1))
+				}
+			}, func(c *Client) { c.unanswered.pop() }, never,
+		},
+		"bytes of requests": {
+			func(c *Client) { c.unanswered.push(write(unansweredBytesMax)) }, func(c *Client) { c.unanswered.pop() }, never,
+		},
+		"output": {
+			func(c *Client) { c.out = make([]byte, outputPauseBytes) }, func(c *Client) { c.out = c.out[1:] }, never,
+		},
+		"the server's requests": { // with none of its own a connection still gets its turn
+			func(c *Client) { c.unanswered.push(write(1)) }, func(c *Client) { c.unanswered.pop() }, always,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewClient(1, "test", jute.ID{}, func() {})
+			if !c.reserve(q.all, 1, func() { t.Error("an empty queue blocks") }) {
+				t.Fatal("the connection is closed")
+			}
+			c.mu.Lock()
+			q.fill(c)
+			c.mu.Unlock()
+			blocked, done := make(chan struct{}, 1), make(chan bool)
+			go func() { done <- c.reserve(q.all, 1, func() { blocked <- struct{}{} }) }()
+			select {
+			case <-blocked:
+			case <-done:
+				t.Fatal("a full queue takes another request")
+			}
+			c.mu.Lock()
+			q.drain(c)
+			c.room.Broadcast()
+			c.mu.Unlock()
+			if !<-done {
+				t.Error("the connection was closed when there was room again")
+			}
+		})
+	}
+}
+
+// TestUnreadOutputEndsTheConnection: notifications can't be held back, so what
+// exceeds outputMaxBytes ends the connection.
+func TestUnreadOutputEndsTheConnection(t *testing.T) {
+	c := NewClient(1, "test", jute.ID{}, func() {})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = make([]byte, outputMaxBytes)
+	c.queued()
+	if c.closing {
+		t.Fatal("closed at the limit")
+	}
+	c.out = append(c.out, 0)
+	if c.queued(); !c.closing || c.out != nil {
+		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
+	}
+}

@@ -1,0 +1,241 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Local sessions (localSessionsEnabled): a session begins, is resumed and ends on
+// the server that its client is connected to, and costs no log entry, as long as
+// it only reads. Its first write lets it into the replicated table, and from there
+// on it is like any other, but for its scope, which keeps it from owning ephemeral
+// znodes (tree.Scope).
+//
+//	not entered   here only: in locals, expires by this server's clock
+//	entering      its OpEnter record is sent, ahead of its first write
+//	entered       in the tree; nothing of it is left in locals
+//
+// OpEnter records are this server's own writes, so to speak: numbered, kept until
+// they are applied, and sent again in order with everything else that is. The tree
+// accepts each number once (tree.Entrance). So a session enters exactly once: it is
+// neither lost with a leader, nor begun again after its end by a copy that comes late.
+
+// locals are the local sessions of this server that have not entered; Replica.mu
+// guards them.
+type locals struct {
+	scope    tree.Scope // of new sessions; Global if there are no local ones
+	server   int64      // its high byte is that of all ids made here
+	sessions map[int64]*localSession
+	expiry   expiry
+	entrance int64   // its id; 0 before the first session enters
+	entering []int64 // sessions, in order of their sequence
+	last     int64   // sequence of the last of them
+}
+
+// A localSession is one session in locals.
+type localSession struct {
+	passwd  []byte
+	timeout int32
+	enter   []byte // its OpEnter record, once it is entering
+	// left says that its client closed it. It is written with Replica.mu shared, by
+	// the one connection that has the session.
+	left bool
+}
+
+// inTable says where a client's session stands.
+type inTable uint8
+
+const (
+	entered    inTable = iota // in the table, or about to be: the request is sent
+	notEntered                // in locals only
+	leaving                   // in locals, and its client has asked to close it
+)
+
+// opCloseLocal is closeSession for a session that has not entered.
+var opCloseLocal = op{jute.OpCloseSession, kindRead, opCloseSession.short, (*Replica).readCloseLocal}
+
+func newLocals(o *Options, now int64) locals {
+	l := locals{server: int64(o.ID << 56), sessions: map[int64]*localSession{}, expiry: newExpiry(o.Tick.Milliseconds(), now)}
+	if o.LocalSessions && o.Servers > 0 {
+		l.scope = tree.Local
+		if o.LocalSessionsUpgrading {
+			l.scope = tree.LocalUpgrading
+		}
+	}
+	return l
+}
+
+// here says whether a session is known here and nowhere else.
+func (l *locals) here(session int64) bool {
+	s := l.sessions[session]
+	return s != nil && s.enter == nil
+}
+
+// connectLocal begins a local session for a registered client, or resumes one that
+// has not entered, and answers the connect request. It reports false if that is for
+// the log to do. mu is held alone.
+func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func() int64) bool {
+	id, l := req.SessionID, r.locals.sessions[req.SessionID]
+	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize)}
+	why := ""
+	switch {
+	case id == 0 && r.locals.scope != tree.Global:
+		id = newID()
+		l = &localSession{passwd: r.secret()}
+		r.locals.sessions[id] = l
+		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
+		r.meters.did(jute.OpCreateSession, 1)
+	case !r.locals.here(id):
+		return false
+	case l.left || !samePasswd(l.passwd, c.hello.Passwd):
+		why = sessionOver
+	default:
+		r.replaceConnection(id, c)
+	}
+	if req.SessionID != 0 {
+		c.stats.sent.Add(1)
+	}
+	if why == "" {
+		l.timeout = c.timeout
+		r.locals.expiry.heard(id, l.timeout, c.lastHeard.Load())
+		reply.Timeout, reply.SessionID, reply.Passwd = l.timeout, id, l.passwd
+		c.session, c.inTable = id, notEntered
+		r.sessions[id] = c
+	}
+	r.answerConnect(c, &reply, why)
+	return true
+}
+
+// localOp returns what a client whose session has not entered gets for op: nil for
+// nothing, behind its closeSession.
+func (c *Client) localOp(op *op) *op {
+	switch {
+	case c.inTable == leaving:
+		return nil
+	case op == &opCloseSession:
+		c.inTable = leaving
+		return &opCloseLocal
+	}
+	return op
+}
+
+// readCloseLocal ends a session that has not entered: the connection closes behind
+// the answer.
+func (r *Replica) readCloseLocal(c *Client, out, _ []byte) ([]byte, jute.Code) {
+	if l := r.locals.sessions[c.session]; l != nil {
+		l.left = true
+	}
+	c.closeLocked("its client closed the session")
+	return out, jute.OK
+}
+
+// enter sends the request by which c's local session enters the table, and reports
+// whether c still has the session. It is called by c's reader, ahead of the first
+// write.
+func (r *Replica) enter(c *Client) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.locals.sessions[c.session]
+	if l == nil || r.sessions[c.session] != c {
+		return false // it expired, or was resumed on another connection
+	}
+	own := &r.locals
+	if own.entrance == 0 {
+		// Ids of connections grow from one start of a server to the next, unless the
+		// clock was set back.
+		own.entrance = c.id
+		if newest, _ := r.tree.Entrance(c.id); newest != 0 {
+			own.entrance = max(c.id, newest+1)
+		}
+	}
+	own.last++
+	own.entering = append(own.entering, c.session)
+	l.enter = tree.AppendRecord(nil, &tree.Request{
+		Op: tree.OpEnter, Session: c.session, Cnx: c.id, Seq: own.last,
+		Body: tree.AppendEnter(nil, own.entrance, own.scope, l.passwd, l.timeout),
+	})
+	r.outbox.addRecords(l.enter)
+	r.kick()
+	return true
+}
+
+// resendEntering puts the requests of sessions that are entering in the outbox
+// again, ahead of the sessions' writes; mu is held alone.
+func (r *Replica) resendEntering() {
+	for _, id := range r.locals.entering {
+		r.outbox.addRecords(r.locals.sessions[id].enter)
+	}
+}
+
+// entered takes note that a session has entered the table, on whatever server it
+// began; mu is held alone.
+func (r *Replica) entered(res *tree.Result) {
+	if res.Outcome == tree.Applied && res.Err == jute.OK {
+		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
+	}
+	r.settleEntering()
+	if c := r.clients[res.Cnx]; c != nil && res.Err != jute.OK {
+		c.CloseAfter("its new session id was taken; the client tries again")
+	}
+}
+
+// settleEntering forgets the sessions that the tree has let in; mu is held alone.
+func (r *Replica) settleEntering() {
+	own := &r.locals
+	id, next := r.tree.Entrance(own.entrance)
+	if own.entrance == 0 || id != own.entrance {
+		return
+	}
+	for own.last-int64(len(own.entering))+1 < next && len(own.entering) > 0 {
+		r.forgetLocal(own.entering[0])
+		own.entering = own.entering[1:]
+	}
+}
+
+// forgetLocal takes a session out of locals; mu is held alone.
+func (r *Replica) forgetLocal(id int64) {
+	delete(r.locals.sessions, id)
+	r.locals.expiry.forget(id)
+}
+
+// leftLocal is disconnected for a client whose session has not entered; mu is held
+// alone.
+func (r *Replica) leftLocal(c *Client) {
+	r.locals.expiry.touch(c.session, c.lastHeard.Load())
+	if r.locals.sessions[c.session].left {
+		r.forgetLocal(c.session)
+	}
+}
+
+// expireLocal ends the sessions that are due at now (ms) and have not entered;
+// stalled (ms) is for how long this server did nothing. mu is held alone.
+func (r *Replica) expireLocal(now, stalled int64) {
+	own := &r.locals
+	if len(own.sessions) == 0 {
+		return
+	}
+	if stalled > 0 {
+		own.expiry.learn(r.heardAt)
+	}
+	own.expiry.excuse(now, stalled)
+	for _, id := range own.expiry.due(now, r.heardAt) {
+		if own.sessions[id].enter != nil {
+			continue // the leader's to end, once it has entered
+		}
+		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
+		r.meters.sessionsExpired.Inc()
+		r.forgetLocal(id)
+		if c := r.sessions[id]; c != nil {
+			delete(r.sessions, id)
+			c.CloseAfter("its session expired")
+		}
+	}
+}
+
+// heardAt returns when (ms) the client of a session connected here was last heard.
+func (r *Replica) heardAt(session int64) int64 {
+	if c := r.sessions[session]; c != nil {
+		return c.lastHeard.Load()
+	}
+	return 0
+}

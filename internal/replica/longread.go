@@ -1,0 +1,256 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A read holds up whoever wants to write, so no client may hold the replica for
+// longer than a fraction of a millisecond at a time.
+//
+//	many reads   A turn of reads, and what is answered behind a write, lets the
+//	             replica go whenever it has done readWorkMax.
+//	a long read  is done in steps. It gathers one state all the same: if its list
+//	             has changed since its first step, it begins anew (tree.Scan).
+//
+// A long read stands in its connection's queue as any request that waits does.
+// Whoever flushes the connection does its steps, between writing to the socket
+// what the steps before have brought (takeOutput): so a client that doesn't read
+// its replies gets no more of them.
+//
+// Where a long read waits behind a write, it must be answered before the
+// connection's next write is applied, or it would show that one too. So it holds
+// the writes behind it back, as a sync does.
+
+const (
+	// readWorkMax is how much reading is done before others get their turn: some
+	// hundred small reads.
+	readWorkMax = 256 << 10
+	// readWorkMin and readWorkInput are what a read counts beside the bytes of its
+	// reply: itself, and each byte of its request, which may name a znode every few
+	// bytes.
+	readWorkMin   = 256
+	readWorkInput = 8
+	// longReadZnodes and longReadInput make a read long that waits behind a write:
+	// the znodes and the bytes of the request it looks at. What is shorter may be
+	// answered while the replica is held alone.
+	longReadZnodes = 1024
+	longReadInput  = 4 << 10
+	// queuedReadsMax is how many reads of one znode each may wait before anybody
+	// asks how large their replies are going to be. Once those of the next ones
+	// come to readWorkMax, the rest is done as long reads are.
+	queuedReadsMax = 32
+	// setWatchesStep is how many watches are set at a time.
+	setWatchesStep = 512
+	// multiReadFrames bounds the reply of a multiRead, in frames of jute.maxbuffer.
+	multiReadFrames = 4
+)
+
+// readWork returns what a read counts, given the sizes of its request and reply.
+func readWork(request, reply int) int { return readWorkMin + readWorkInput*request + reply }
+
+// A longRead is a read that is done in steps: the one at the head of its
+// connection's queue.
+type longRead struct {
+	scan    tree.Scan
+	watches *setWatches
+}
+
+// isLong reports whether a read that has to wait is to be done as a long one.
+// r.mu is held at least shared, and c.mu.
+func (r *Replica) isLong(c *Client, op *op, body []byte) bool {
+	switch op.code {
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		return true
+	case jute.OpMultiRead:
+		return len(body) > longReadInput
+	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
+		path, _ := pathOnly(body)
+		return r.tree.ReadWork(op.code, path, c.session) > longReadZnodes
+	}
+	if c.unanswered.reads < queuedReadsMax {
+		return false
+	}
+	path, _ := pathOnly(body)
+	c.unanswered.work += readWork(len(body), r.tree.ReadWork(op.code, path, c.session))
+	return c.unanswered.work > readWorkMax
+}
+
+// postpone leaves the read at the head of c's queue to whoever flushes c; c.mu is
+// held.
+func (r *Replica) postpone(c *Client) {
+	c.postponed, c.more = true, r.readMore
+}
+
+// readMore does the next step of what c has postponed.
+func (r *Replica) readMore(c *Client) {
+	now := r.now()
+	defer r.unanswered.wake()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for work := 0; work < readWorkMax && r.canAnswer(c); {
+		if len(c.out) >= outputPauseBytes {
+			return // more when that is written
+		}
+		req := c.unanswered.front()
+		before := len(c.out)
+		done := r.step(c, req)
+		work += readWork(len(req.body), len(c.out)-before)
+		if !done {
+			return
+		}
+		var t tally
+		t.add(r.meters, c, req.op.code, req.body, c.out[before:])
+		t.flush(r.meters, c)
+		if req.long {
+			c.longDone++
+		}
+		r.finish(c, req, r.tree.LastZxid(), now)
+	}
+	if c.postponed = r.canAnswer(c); !c.postponed {
+		// Not before: what is sent may be applied before the reads ahead of it are
+		// answered.
+		c.longReads.Add(-c.longDone)
+		c.longDone = 0
+		r.letGo(c)
+	}
+}
+
+// canAnswer reports whether the head of c's queue can be answered now; c.mu is
+// held.
+func (r *Replica) canAnswer(c *Client) bool {
+	if c.unanswered.len() == 0 || c.closing || c.closed {
+		return false
+	}
+	req := c.unanswered.front()
+	return !req.op.isWrite() && (req.op.code != jute.OpSync || req.ready)
+}
+
+// step does a part of a read, and reports whether its reply is in c.out. r.mu is
+// held at least shared, and c.mu.
+func (r *Replica) step(c *Client, req *request) (done bool) {
+	begin := len(c.out)
+	if c.long == nil {
+		out, ok := r.answer(c, c.out, req.op, req.xid, req.body)
+		if c.out = out; !ok {
+			c.out = c.out[:begin]
+			c.long = r.beginLong(c, req)
+		}
+	}
+	if l := c.long; l != nil {
+		if l.watches != nil {
+			done = r.stepWatches(c, l.watches, req)
+		} else {
+			done = r.stepScan(c, &l.scan, req)
+		}
+		if !done {
+			return false
+		}
+		c.long = nil
+	}
+	return true
+}
+
+// beginLong returns the read that answer has found too long.
+func (r *Replica) beginLong(c *Client, req *request) *longRead {
+	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
+		w := &setWatches{}
+		d := jute.NewDecoder(req.body)
+		w.req.Decode(d, code)
+		w.malformed = d.Err() != nil
+		return &longRead{watches: w}
+	}
+	path, _, _ := pathWatch(req.body)
+	if req.op.code == jute.OpGetEphemerals {
+		path, _ = pathOnly(req.body)
+	}
+	frame, _ := jute.BeginFrame(nil)
+	return &longRead{scan: tree.Scan{
+		Op: req.op.code, Path: path, IDs: c.identities(), Session: c.session, Body: append(frame, noHeader[:]...),
+	}}
+}
+
+// stepScan does a step of a read of children or ephemerals.
+func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool) {
+	done, code := r.tree.Step(scan)
+	if !done {
+		return false
+	}
+	h := jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: code}
+	switch {
+	case code != jute.OK:
+		c.out = appendReply(c.out, h)
+		return true
+	case len(c.out) == 0:
+		c.out = scan.Body
+	default:
+		c.out = append(c.out, scan.Body...)
+	}
+	frame := c.out[len(c.out)-len(scan.Body):]
+	jute.PutReplyHeader(frame[frameLengthSize:], h)
+	jute.EndFrame(frame, 0)
+	if path, wanted, ok := pathWatch(req.body); ok && wanted && scan.Op != jute.OpGetEphemerals {
+		r.watch(c, path, watch.Child)
+	}
+	return true
+}
+
+// setWatches is a setWatches or setWatches2 under way.
+type setWatches struct {
+	req       jute.SetWatches
+	malformed bool
+	at        int // how many of its paths are done
+}
+
+// stepWatches leaves some of a reconnected client's watches, and appends a
+// notification for each whose event happened while it was away, as far as that
+// shows.
+func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
+	if w.malformed {
+		c.out = appendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError})
+		return true
+	}
+	for range setWatchesStep {
+		if !r.setWatch(c, w) {
+			c.out = appendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()})
+			return true
+		}
+		w.at++
+	}
+	return false
+}
+
+// setWatch leaves the next watch, or tells of its event. It returns false if there
+// is none.
+func (r *Replica) setWatch(c *Client, w *setWatches) bool {
+	tell := func(typ jute.EventType, path string) {
+		c.out = appendNotification(c.out, -1, typ, path)
+		c.stats.sent.Add(1)
+	}
+	i := w.at
+	for kind, paths := range [][]string{w.req.Data, w.req.Exist, w.req.Child, w.req.Persistent, w.req.PersistentTree} {
+		if i >= len(paths) {
+			i -= len(paths)
+			continue
+		}
+		path := paths[i]
+		stat, exists := r.tree.Stat(path)
+		switch {
+		case kind == 0 && !exists, kind == 2 && !exists:
+			tell(jute.EventNodeDeleted, path)
+		case kind == 0 && stat.Mzxid > w.req.RelativeZxid:
+			tell(jute.EventNodeDataChanged, path)
+		case kind == 1 && exists:
+			tell(jute.EventNodeCreated, path)
+		case kind == 2 && stat.Pzxid > w.req.RelativeZxid:
+			tell(jute.EventNodeChildrenChanged, path)
+		default:
+			r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[kind])
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Membership returns the servers of /zookeeper/config and the change of them under
+// way, or nil if the version is the known one.
+func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
+	r.mu.RLock()
+	text, config := r.tree.Members()
+	change, changing := r.tree.Change()
+	r.mu.RUnlock()
+	// Of all states the tree goes through no two have the same version: the ids and
+	// the versions of the config are zxids, each larger than the one before.
+	version := 2 * max(config, change.ID)
+	if change.Named {
+		version++
+	}
+	if version == known || r.membership.Parse == nil || text == "" && !changing {
+		return nil, known
+	}
+	m := &quorum.Membership{}
+	var err error
+	if text != "" {
+		m.Members, err = r.membership.Parse(text)
+	}
+	if changing && err == nil {
+		m.Change = &quorum.Change{ID: change.ID, Named: change.Named, Patience: changePatience(change.Timeout)}
+		m.Change.Members, err = r.membership.Parse(change.Text)
+	}
+	if err != nil {
+		r.log.Error("the membership in /zookeeper/config can't be read; it is not followed", "err", err)
+		return nil, version
+	}
+	if r.membershipChanged != nil {
+		r.membershipChanged()
+	}
+	return m, version
+}
+
+// patienceShare is the part of its session's timeout for which a reconfig may wait for
+// new servers to catch up. A client gives up after two thirds of the timeout in
+// which it hears nothing, and may have heard nothing for one third when it asks.
+const patienceShare = 4
+
+// QuorumTick is the clock of elections and heartbeats.
+const QuorumTick = 50 * time.Millisecond
+
+// changePatience is for how many ticks of the quorum the reconfig of a session with that timeout (ms) may wait.
+func changePatience(timeout int32) uint64 {
+	if timeout == 0 {
+		return 0
+	}
+	return max(uint64(timeout)/patienceShare/uint64(QuorumTick.Milliseconds()), 1)
+}
+
+// changeSteps are the tree's names of the quorum's.
+var changeSteps = map[quorum.ChangeStep]tree.ChangeStep{
+	quorum.ChangeNamed: tree.ChangeNamed, quorum.ChangeDone: tree.ChangeDone, quorum.ChangeDropped: tree.ChangeDropped,
+}
+
+// StepChange proposes a step of the change of membership under way.
+func (r *Replica) StepChange(id int64, step quorum.ChangeStep) {
+	r.outbox.add(&tree.Request{Op: tree.OpChange, Body: tree.AppendChange(nil, id, changeSteps[step])})
+	r.kick()
+}
+
+// proposeMembers puts the membership that this server was started with in the
+// log if there is none. inForce says that raft's voters are those that it names.
+func (r *Replica) proposeMembers(inForce bool) {
+	text, _ := r.tree.Members()
+	if _, changing := r.tree.Change(); text == "" && !changing && r.membership.Text != "" {
+		q := tree.Request{Op: tree.OpMembers, Body: []byte(r.membership.Text)}
+		if inForce {
+			q.Seq = tree.MembersInForce
+		}
+		r.outbox.add(&q)
+		r.kick()
+	}
+}
+
+// NamesMembers reports whether an entry agrees on a membership.
+func NamesMembers(data []byte) bool {
+	if len(data) < digestSize {
+		return false
+	}
+	records := tree.NewRecords(data[digestSize:])
+	for q := (tree.Request{}); records.Next(&q); {
+		if q.Op == tree.OpMembers {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestCostliestAddress: as memory gets short, new sessions of the address that takes most are refused, others are not, and its known
+// sessions are resumed.
+func TestCostliestAddress(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	id := s.begin()
+	cheap, dear := "127.0.0.1", "127.0.0.2"
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: dear}, func() {})
+	c.input.Store(1 << 20)
+	s.r.mu.Lock()
+	s.r.clients[c.id] = c
+	s.r.mu.Unlock()
+	u := s.r.memoryUse()
+	if u.Costliest != dear || u.Input < 1<<20 {
+		t.Fatalf("the account: %+v", u)
+	}
+	s.r.memory.costliest.Store(&u.Costliest)
+	try := func(address string, session int64) error {
+		c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: address}, func() {})
+		return s.r.Connect(c, &jute.ConnectRequest{SessionID: session, Passwd: s.r.secret()}, s.ids)
+	}
+	for _, c := range []struct {
+		step    memory.Step
+		address string
+		session int64
+		refused bool
+	}{
+		{memory.RefuseNone, dear, 0, false}, {memory.RefuseCostliest, dear, 0, true}, {memory.RefuseCostliest, cheap, 0, false}, {memory.RefuseCostliest, dear, id, false},
+		{memory.RefuseSessions, cheap, 0, true}, {memory.RefuseSessions, dear, id, false},
+	} {
+		s.r.memory.tight.Store(int32(c.step))
+		if err := try(c.address, c.session); (err != nil) != c.refused {
+			t.Errorf("step %d, address %s, session %#x: %v", c.step, c.address, c.session, err)
+		}
+	}
+}
+
+// TestUnansweredIsAccountedFor: writes that no quorum takes count as memory, and what
+// would grow is refused because of them.
+func TestUnansweredIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	var all []*Client
+	for range 4 {
+		all = append(all, s.client(nil))
+		s.apply(s.forward()...)
+	}
+	last := all[len(all)-1]
+	last.TakeOutput(nil) // its connect reply
+	before, _ := s.r.AccountMemory(0, 1<<40)
+	raw := pipeline{}
+	for _, c := range all[:len(all)-1] {
+		for range 3 {
+			if _, err := s.receive(c, raw.request(nil, jute.OpCreate, creating("/a", make([]byte, 900_000), 0))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	use, _ := s.r.AccountMemory(0, 1<<40)
+	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
+		t.Fatalf("9 requests of 900 KB without an answer are %d bytes in the account", n)
+	}
+	if _, step := s.r.AccountMemory(0, use.Total()); step < memory.RefuseGrowth {
+		t.Fatalf("step %d at the limit", step)
+	}
+	if _, err := s.receive(last, raw.request(nil, jute.OpCreate, creating("/no", nil, 0))); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := last.TakeOutput(nil)
+	var h jute.ReplyHeader
+	if len(out) < 4+jute.ReplyHeaderSize {
+		t.Fatalf("the create is answered with %d bytes", len(out))
+	}
+	if h.Decode(jute.NewDecoder(out[4:])); h.Err != jute.ErrThrottledOp {
+		t.Errorf("a create while requests wait: %v", h.Err)
+	}
+}

@@ -1,0 +1,178 @@
+package replica
+
+import (
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Meters are the metrics that are counted where things happen. The registry
+// holds them under Apache's names, together with the gauges (gauges.go), which
+// are read when somebody asks, and the names that stay at zero
+// (internal/metrics/zero.go). Times are in ms, sizes in bytes.
+type Meters struct {
+	Registry *metrics.Registry
+
+	// connections
+	connectionRequests, ConnectionRejected, reconnected                     *metrics.Counter
+	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
+	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
+	// bytes
+	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
+	responses                                               sizes
+	// requests
+	opTotal               *metrics.Counter
+	ops                   map[jute.Op]*metrics.Counter
+	readLatency           *metrics.Summary // one observation for each turn of reads answered at once
+	updateLatency         *metrics.Summary
+	proposals, commits    *metrics.Counter // requests; those of failed writes too
+	batches               *metrics.Summary // requests in one log entry
+	proposed              sizes            // log entries
+	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
+	ttlCreated            *metrics.Counter
+	readsIn, writesIn     *metrics.SummarySet // by namespace; bytes
+	// watches: watchers told by one event
+	toldCreated, toldDeleted, toldChanged, toldChildren *metrics.Summary
+	// the disk
+	Fsync, Flush, snapshot       *metrics.Summary
+	startSnapshot, startTxnsTime *metrics.Summary
+	startTxns, databaseInit      *metrics.Summary
+	electionTime, unavailable    *metrics.Summary
+}
+
+// opCounters names the counters of operations that aren't named after their own
+// operation alone.
+var opCounters = []struct {
+	name string
+	ops  []jute.Op
+}{
+	{"op_count_add_watch", []jute.Op{jute.OpAddWatch}},
+	{"op_count_check_watches", []jute.Op{jute.OpCheckWatches}},
+	{"op_count_close_session", []jute.Op{jute.OpCloseSession}},
+	{"op_count_create", []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL}},
+	{"op_count_create_session", []jute.Op{jute.OpCreateSession}},
+	{"op_count_delete", []jute.Op{jute.OpDelete, jute.OpDeleteContainer}},
+	{"op_count_exists", []jute.Op{jute.OpExists}},
+	{"op_count_get_acl", []jute.Op{jute.OpGetACL}},
+	{"op_count_get_all_children_number", []jute.Op{jute.OpGetAllChildrenNumber}},
+	{"op_count_get_children", []jute.Op{jute.OpGetChildren, jute.OpGetChildren2}},
+	{"op_count_get_data", []jute.Op{jute.OpGetData}},
+	{"op_count_get_ephemerals", []jute.Op{jute.OpGetEphemerals}},
+	{"op_count_multi", []jute.Op{jute.OpMulti}},
+	{"op_count_multi_read", []jute.Op{jute.OpMultiRead}},
+	{"op_count_ping", []jute.Op{jute.OpPing}},
+	{"op_count_reconfig", []jute.Op{jute.OpReconfig}},
+	{"op_count_remove_watches", []jute.Op{jute.OpRemoveWatches}},
+	{"op_count_set_acl", []jute.Op{jute.OpSetACL}},
+	{"op_count_set_data", []jute.Op{jute.OpSetData}},
+	{"op_count_set_watches", []jute.Op{jute.OpSetWatches, jute.OpSetWatches2}},
+	{"op_count_sync", []jute.Op{jute.OpSync}},
+	{"op_count_who_am_i", []jute.Op{jute.OpWhoAmI}},
+}
+
+// NewMeters registers everything but the gauges, which come first in r.
+func NewMeters(r *metrics.Registry) *Meters {
+	m := &Meters{
+		Registry:           r,
+		connectionRequests: r.Counter("connection_request_count"),
+		ConnectionRejected: r.Counter("connection_rejected"),
+		reconnected:        r.Counter("connection_revalidate_count"),
+		SessionlessExpired: r.Counter("sessionless_connections_expired"),
+		sessionsExpired:    r.Counter("stale_sessions_expired"),
+		timeSetBack:        r.Counter("time_set_back_count"),
+		Unrecoverable:      r.Counter("unrecoverable_error_count"),
+		looked:             r.Counter("looking_count"),
+		HandshakesFailed:   r.Counter("unsuccessful_handshake"),
+		HandshakesExceeded: r.Counter("tls_handshake_exceeded"),
+		BytesReceived:      r.Counter("bytes_received_count"),
+		responseBytes:      r.Counter("response_bytes"),
+		watchBytes:         r.Counter("watch_bytes"),
+		largeRejected:      r.Counter("large_requests_rejected"),
+		proposals:          r.Counter("proposal_count"),
+		commits:            r.Counter("commit_count"),
+		ttlCreated:         r.Counter("ttl_node_created_count"),
+		opTotal:            r.Counter("op_count_total"),
+		ops:                map[jute.Op]*metrics.Counter{},
+	}
+	for _, c := range opCounters {
+		counter := r.Counter(c.name)
+		for _, op := range c.ops {
+			m.ops[op] = counter
+		}
+	}
+	m.toldCreated = r.Summary("node_created_watch_count", metrics.Basic)
+	m.toldDeleted = r.Summary("node_deleted_watch_count", metrics.Basic)
+	m.toldChanged = r.Summary("node_changed_watch_count", metrics.Basic)
+	m.toldChildren = r.Summary("node_children_watch_count", metrics.Basic)
+	m.Fsync = r.Summary("fsynctime", metrics.Basic)
+	m.snapshot = r.Summary("snapshottime", metrics.Basic)
+	m.databaseInit = r.Summary("dbinittime", metrics.Basic)
+	m.startSnapshot = r.Summary("startup_snap_load_time", metrics.Basic)
+	m.startTxns = r.Summary("startup_txns_loaded", metrics.Basic)
+	m.startTxnsTime = r.Summary("startup_txns_load_time", metrics.Basic)
+	m.electionTime = r.Summary("election_time", metrics.Basic)
+	m.unavailable = r.Summary("unavailable_time", metrics.Basic)
+	m.batches = r.Summary("sync_processor_batch_size", metrics.Basic)
+	m.readLatency = r.Summary("readlatency", metrics.Advanced)
+	m.updateLatency = r.Summary("updatelatency", metrics.Advanced)
+	m.propagation = r.Summary("propagation_latency", metrics.Advanced)
+	m.agreeing = r.Summary("proposal_latency", metrics.Advanced)
+	m.Flush = r.Summary("sync_processor_queue_flush_time_ms", metrics.Advanced)
+	m.readsIn = r.SummarySet("read_per_namespace", metrics.Basic)
+	m.writesIn = r.SummarySet("write_per_namespace", metrics.Basic)
+	r.RegisterZeros()
+	m.responses.reset()
+	m.proposed.reset()
+	return m
+}
+
+// reset is what srst does, beside the counts of serverStats.
+func (m *Meters) reset() {
+	m.Registry.Reset()
+	m.responses.reset()
+	m.proposed.reset()
+}
+
+// did counts n requests of one operation.
+func (m *Meters) did(op jute.Op, n int64) {
+	m.opTotal.Add(n)
+	if c := m.ops[op]; c != nil {
+		c.Add(n)
+	}
+}
+
+// told counts an event that that many watchers wait for.
+func (m *Meters) told(typ jute.EventType, watchers int) {
+	switch typ {
+	case jute.EventNodeCreated:
+		m.toldCreated.Observe(int64(watchers))
+	case jute.EventNodeDeleted:
+		m.toldDeleted.Observe(int64(watchers))
+	case jute.EventNodeDataChanged:
+		m.toldChanged.Observe(int64(watchers))
+	case jute.EventNodeChildrenChanged:
+		m.toldChildren.Observe(int64(watchers))
+	}
+}
+
+// sizes are the last, least and largest of something, -1 before the first.
+type sizes struct{ last, least, largest atomic.Int64 }
+
+func (s *sizes) reset() {
+	s.last.Store(-1)
+	s.least.Store(-1)
+	s.largest.Store(-1)
+}
+
+// observe records several at once. A lost race between two observers can only
+// lose one of their extremes.
+func (s *sizes) observe(last, low, high int64) {
+	s.last.Store(last)
+	if l := s.least.Load(); l < 0 || low < l {
+		s.least.Store(low)
+	}
+	if high > s.largest.Load() {
+		s.largest.Store(high)
+	}
+}

@@ -1,0 +1,76 @@
+package replica
+
+// A client's output: the replica appends frames to it, and whoever flushes takes them.
+// One goroutine flushes at a time.
+
+// TakeOutput hands the waiting output to whoever flushes. With nothing left it
+// ends the flushing and returns nil; last says that the connection is to be
+// closed then. done returns the buffer taken before.
+func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes) {
+		c.spare = done[:0]
+	}
+	for c.postponed && len(c.out) == 0 {
+		c.mu.Unlock() // more takes locks that come before it
+		c.more(c)
+		c.mu.Lock()
+	}
+	if len(c.out) < outputPauseBytes {
+		c.room.Signal()
+	}
+	if c.taken = cap(c.out); len(c.out) == 0 {
+		c.taken = 0
+		if c.flushing = false; cap(c.out) == 0 {
+			c.out, c.spare = c.spare, nil // most connections need only one buffer
+		}
+		return nil, c.closing
+	}
+	out, c.out, c.spare = c.out, c.spare, nil
+	return out, false
+}
+
+// TryOutput writes waiting output as far as that can't block. It returns what
+// TakeOutput does, and how much of out is written.
+func (c *Client) TryOutput() (out []byte, sent int, last bool) {
+	out, last = c.TakeOutput(nil)
+	if out == nil || c.Try == nil {
+		return out, 0, last
+	}
+	if sent = c.Try(out); sent == len(out) {
+		out, last = c.TakeOutput(out)
+		sent = 0
+	}
+	return out, sent, last
+}
+
+// BeginFlush makes the caller the one who flushes if there is output and nobody else
+// is at it. Otherwise ended reports that the connection is to end and nothing is left
+// to be written.
+func (c *Client) BeginFlush() (begun, ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flushing || len(c.out) == 0 && !c.postponed {
+		return false, !c.flushing && (c.closed || c.closing && len(c.out) == 0)
+	}
+	c.flushing = true
+	return true, false
+}
+
+// AwaitFlush waits until nobody flushes, or the connection is gone.
+func (c *Client) AwaitFlush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.flushing && !c.closed {
+		c.room.Wait()
+	}
+}
+
+// Lost says that the output can't be written any more. Whoever flushes calls it.
+func (c *Client) Lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed, c.flushing = true, false
+	c.room.Broadcast()
+}

@@ -1,0 +1,97 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// progress is what a replica remembers of its way through the log, for metrics
+// and for the hash word; Replica.mu guards it.
+type progress struct {
+	began     int64 // now (ns) when the log's replay began
+	replaying bool  // no entry of a leader's term was applied since
+	replayed  int64 // requests applied meanwhile
+	requests  int64 // of the entry being applied
+
+	looking      bool  // there is no leader
+	lookingSince int64 // now (ms)
+	leadingSince int64 // now (ms); 0 if this server doesn't lead
+	digests      []Digest
+}
+
+// countEntry accounts for an entry that was applied; mu is held alone.
+func (r *Replica) countEntry(e quorum.Entry, now int64) {
+	p, m := &r.progress, r.meters
+	n := p.requests
+	p.requests = 0
+	if p.replaying {
+		p.replayed += n
+		if r.leader.Leader != 0 && e.Term == r.leader.Term {
+			p.replaying = false
+			m.startTxns.Observe(p.replayed)
+			m.startTxnsTime.Observe((now - p.began) / 1e6)
+			m.databaseInit.Observe(now / 1e6)
+		}
+		return
+	}
+	if n == 0 {
+		return
+	}
+	took := max(r.wall()-r.tree.Time(), 0)
+	m.batches.Observe(n)
+	m.propagation.Observe(took)
+	if r.leader.IsLeader {
+		m.proposals.Add(n)
+		m.commits.Add(n)
+		m.proposed.observe(int64(len(e.Data)), int64(len(e.Data)), int64(len(e.Data)))
+		m.agreeing.Observe(took)
+	}
+}
+
+// led accounts for a change of leader; mu is held alone, and r.leader is still
+// the old one. now is in ms.
+func (r *Replica) led(l quorum.Leadership, now int64) {
+	p := &r.progress
+	switch {
+	case l.Leader == 0 && !p.looking:
+		p.looking, p.lookingSince = true, now
+		r.meters.looked.Inc()
+	case l.Leader != 0 && p.looking:
+		p.looking = false
+		r.meters.electionTime.Observe(now - p.lookingSince)
+		r.meters.unavailable.Observe(now - p.lookingSince)
+	}
+	switch {
+	case !l.IsLeader:
+		p.leadingSince = 0
+	case !r.leader.IsLeader:
+		p.leadingSince = max(now, 1)
+	}
+}
+
+// A Digest is the digest of the whole replicated state after one zxid. It is the
+// same on every server of a cluster, and differs between clusters.
+type Digest struct {
+	Zxid  int64
+	Value int64
+}
+
+// Digests are kept of every digestEvery-th zxid, the newest digestsMax of them:
+// Apache's numbers.
+const (
+	digestEvery = 128
+	digestsMax  = 1024
+)
+
+// noteDigest keeps the digest if this zxid is one of those it is kept of. The
+// zxid with which an epoch begins is no change's.
+func (p *progress) noteDigest(zxid int64, t *tree.Tree) {
+	n := len(p.digests)
+	if zxid%digestEvery != 0 || uint32(zxid) == 0 || n > 0 && p.digests[n-1].Zxid == zxid {
+		return
+	}
+	if n == digestsMax {
+		n = copy(p.digests, p.digests[1:])
+	}
+	p.digests = append(p.digests[:n], Digest{zxid, int64(t.Digest())})
+}

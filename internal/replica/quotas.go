@@ -1,0 +1,64 @@
+package replica
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	quotaRoot = "/zookeeper/quota"
+	// quotasMax bounds the znodes below quotaRoot that one reading looks at.
+	quotasMax = 10_000
+)
+
+// Quotas adds up, by namespace, one figure of all quotas below each top-level path:
+// read finds it in the data of the znodes of that name. Each znode is read under a
+// lock of its own.
+func (r *Replica) Quotas(znode string, read func(data string) (n int64, ok bool)) map[string]int64 {
+	sums := map[string]int64{}
+	open := []string{quotaRoot}
+	for seen := 0; len(open) > 0 && seen < quotasMax; seen++ {
+		path := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, name := range r.childNames(path) {
+			if name == znode {
+				if n, ok := read(r.znodeData(path + "/" + name)); ok {
+					sums[namespace(strings.TrimPrefix(path, quotaRoot))] += n
+				}
+			} else if len(open) < quotasMax {
+				open = append(open, path+"/"+name)
+			}
+		}
+	}
+	return sums
+}
+
+// asSuper is who the server is when it reads its own tree.
+func asSuper() []jute.ID { return []jute.ID{{Scheme: "super"}} }
+
+func (r *Replica) childNames(path string) []string {
+	scan := tree.Scan{Op: jute.OpGetChildren, Path: path, IDs: asSuper()}
+	for {
+		r.mu.RLock()
+		done, code := r.tree.Step(&scan)
+		r.mu.RUnlock()
+		switch {
+		case code != jute.OK:
+			return nil
+		case done:
+			return jute.NewDecoder(scan.Body).Strings()
+		}
+	}
+}
+
+func (r *Replica) znodeData(path string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	reply, code := r.tree.AppendGetData(nil, path, asSuper())
+	if code != jute.OK {
+		return ""
+	}
+	return string(jute.NewDecoder(reply).Buffer())
+}

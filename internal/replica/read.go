@@ -1,0 +1,171 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/watch"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The read operations. Each appends its reply's body to out, or returns a code
+// other than OK, in which case what it appended is thrown away. r.mu is held at
+// least shared, and c.mu.
+
+// pathWatch decodes the record that most reads have.
+func pathWatch(body []byte) (path string, watch bool, ok bool) {
+	var req jute.PathWatchRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	return req.Path, req.Watch, d.Err() == nil
+}
+
+func pathOnly(body []byte) (path string, ok bool) {
+	var d jute.Decoder
+	d.Reset(body)
+	path = d.String()
+	return path, d.Err() == nil
+}
+
+func (r *Replica) watch(c *Client, path string, kind watch.Kind) {
+	r.watchMu.Lock()
+	r.watches.Add(c.id, path, kind)
+	r.watchMu.Unlock()
+}
+
+func (r *Replica) readPing(_ *Client, out, _ []byte) ([]byte, jute.Code) { return out, jute.OK }
+
+func (r *Replica) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return jute.AppendString(out, path), jute.OK
+}
+
+// readExists leaves its watch also where there is no znode, but not where the
+// client may not read it.
+func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendExists(out, path, c.identities())
+	if wanted && (code == jute.OK || code == jute.ErrNoNode) {
+		r.watch(c, path, watch.Data)
+	}
+	return out, code
+}
+
+func (r *Replica) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetData(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Data)
+	}
+	return out, code
+}
+
+func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendGetACL(out, path, c.identities())
+}
+
+func (r *Replica) readGetChildren(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetChildren(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Child)
+	}
+	return out, code
+}
+
+func (r *Replica) readGetChildren2(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, wanted, ok := pathWatch(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	out, code := r.tree.AppendGetChildren2(out, path, c.identities())
+	if wanted && code == jute.OK {
+		r.watch(c, path, watch.Child)
+	}
+	return out, code
+}
+
+func (r *Replica) readGetAllChildrenNumber(c *Client, out, body []byte) ([]byte, jute.Code) {
+	path, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendAllChildrenNumber(out, path, c.identities())
+}
+
+func (r *Replica) readGetEphemerals(c *Client, out, body []byte) ([]byte, jute.Code) {
+	prefix, ok := pathOnly(body)
+	if !ok {
+		return out, jute.ErrMarshallingError
+	}
+	return r.tree.AppendEphemerals(out, c.session, prefix)
+}
+
+func (r *Replica) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
+	return r.tree.AppendMultiRead(out, body, c.identities(), multiReadFrames*r.limits.frameMax)
+}
+
+func (r *Replica) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {
+	res := auth.WhoAmI(c.identities())
+	return res.Append(out), jute.OK
+}
+
+func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) {
+	var req jute.AddWatchRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	kind := watch.Persistent
+	if req.Mode == jute.AddWatchPersistentRecursive {
+		kind = watch.Recursive
+	}
+	if d.Err() != nil || req.Mode != jute.AddWatchPersistent && req.Mode != jute.AddWatchPersistentRecursive {
+		return out, jute.ErrMarshallingError
+	}
+	r.watch(c, req.Path, kind)
+	return jute.AppendInt(out, 0), jute.OK
+}
+
+func (r *Replica) readCheckWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
+	return r.oneOfWatches(c, out, body, r.watches.Check)
+}
+
+func (r *Replica) readRemoveWatches(c *Client, out, body []byte) ([]byte, jute.Code) {
+	return r.oneOfWatches(c, out, body, r.watches.Remove)
+}
+
+// oneOfWatches runs check or remove for the record that both operations have.
+func (r *Replica) oneOfWatches(c *Client, out, body []byte, do func(watcher int64, path string, typ jute.WatcherType) jute.Code) ([]byte, jute.Code) {
+	var req jute.WatchesRequest
+	var d jute.Decoder
+	d.Reset(body)
+	req.Decode(&d)
+	if d.Err() != nil {
+		return out, jute.ErrMarshallingError
+	}
+	r.watchMu.Lock()
+	defer r.watchMu.Unlock()
+	return out, do(c.id, req.Path, req.Type)
+}
+
+// readSetWatches exists for the table of operations: setWatches appends frames of
+// its own before the reply's, so it is done as a long read.
+func (r *Replica) readSetWatches(_ *Client, out, _ []byte) ([]byte, jute.Code) {
+	return out, tree.LongRead
+}

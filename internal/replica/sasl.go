@@ -1,0 +1,64 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// SASLOptions are the settings of logins by SASL; with the zero value there are
+// none, and sasl requests have no effect.
+type SASLOptions struct {
+	Mechanism   *sasl.DigestMD5 // with the users of the login file; nil for none
+	AllowFailed bool            // allowSaslFailedClients: who fails stays, without an identity
+	Required    bool            // an identity of the scheme sasl is enforced, so nobody who fails may stay
+}
+
+// saslLogin answers one token of a client's login. Without a mechanism it answers
+// with no token and leaves the client as it is, as Apache does without a login file.
+func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
+	var req jute.SASLPacket
+	req.Decode(d)
+	if r.sasl.Mechanism == nil {
+		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
+		return nil
+	}
+	if c.sasl == nil {
+		c.sasl = r.sasl.Mechanism.Begin()
+	}
+	token, err := []byte(nil), d.Err()
+	if err == nil {
+		token, err = r.saslStep(c, req.Token)
+	}
+	switch {
+	case err == nil:
+		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
+		return nil
+	case r.sasl.AllowFailed && !r.sasl.Required:
+		r.clientLog.Warn("a client failed to log in and stays (allowSaslFailedClients)", "client", c.remote, "session", SessionText(c.session), "err", err)
+		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{}).Append)
+		return nil
+	}
+	r.clientLog.Warn("a client failed to log in", "client", c.remote, "session", SessionText(c.session), "err", err)
+	code := jute.ErrAuthFailed
+	if r.sasl.Required {
+		code = jute.ErrSessionClosedRequireSASLAuth
+	}
+	c.reply(jute.ReplyHeader{Xid: xid, Err: code}, (&jute.SASLPacket{}).Append)
+	c.CloseAfter("it failed to log in by SASL")
+	return ErrClosing
+}
+
+// saslStep takes one token and, when the login is done, adds what it has proved.
+func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
+	reply, done, user, err := c.sasl.Step(token)
+	if err != nil || !done {
+		return reply, err
+	}
+	ids, err := r.auth.AddSASL(c.identities(), user)
+	if err != nil {
+		return nil, err
+	}
+	c.ids.Store(&ids)
+	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)
+	return reply, nil
+}

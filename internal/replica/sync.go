@@ -1,0 +1,168 @@
+package replica
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// syncs numbers the sync requests of this server's clients, and the connect
+// requests that need one, so that one answer of the quorum serves all that were
+// asked before it.
+type syncs struct {
+	mu      sync.Mutex
+	asked   uint64     // number of the last sync asked for
+	taken   uint64     // number of the last one the quorum took
+	waiting []syncWait // in order of number
+	dead    int        // of waiting, those of clients that are gone
+}
+
+type syncWait struct {
+	n       uint64
+	c       *Client
+	connect bool // the sync is for c's connect request
+}
+
+// ask numbers a sync of c. For a sync request the caller holds c.mu until it has
+// queued the request on c too: the answer may come at once.
+func (s *syncs) ask(c *Client, connect bool) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	s.waiting = append(s.waiting, syncWait{s.asked, c, connect})
+	c.waits++
+	return s.asked
+}
+
+// forget drops the syncs of a client that is gone: without a quorum they would
+// wait on, and keep the client. To drop each at once would take a time
+// proportional to all that wait.
+func (s *syncs) forget(c *Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.gone = true
+	if s.dead += c.waits; s.dead > len(s.waiting)/2 {
+		s.waiting = slices.DeleteFunc(s.waiting, func(w syncWait) bool { return w.c.gone })
+		s.dead = 0
+		if len(s.waiting) == 0 {
+			s.waiting = nil
+		}
+	}
+}
+
+// take returns the number up to which syncs wait and were not taken, or 0.
+func (s *syncs) take() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == s.taken {
+		return 0
+	}
+	s.taken = s.asked
+	return s.taken
+}
+
+// done removes the syncs up to n and returns those whose clients are there.
+func (s *syncs) done(n uint64) []syncWait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := 0
+	var ready []syncWait
+	for ; i < len(s.waiting) && s.waiting[i].n <= n; i++ {
+		w := s.waiting[i]
+		if w.c.waits--; w.c.gone {
+			s.dead--
+			continue
+		}
+		ready = append(ready, w)
+	}
+	s.waiting = slices.Delete(s.waiting, 0, i)
+	return ready
+}
+
+// Syncs returns the ticket of the syncs asked for since the last call, or 0.
+func (r *Replica) Syncs() uint64 { return r.syncs.take() }
+
+// letGo sends the writes that nothing ahead of them holds any more. A write that is
+// applied before a sync ahead of it is ready would overtake it, and the reads between
+// the two would show it. c.mu is held.
+func (r *Replica) letGo(c *Client) {
+	if c.postponed {
+		return // reads ahead of them are to be answered first; readMore calls again
+	}
+	sent := false
+	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
+		q := &c.unanswered.items[i]
+		if q.op.code == jute.OpSync && !q.ready || q.long {
+			break
+		}
+		if q.held {
+			q.held, sent = false, true
+			r.outbox.addRecords(q.body)
+		}
+		if q.op.code == jute.OpReconfig {
+			break
+		}
+	}
+	if sent {
+		r.kick()
+	}
+}
+
+// Synced says that everything acknowledged before the ticket was given is
+// applied here.
+func (r *Replica) Synced(ticket uint64) {
+	ready := r.syncs.done(ticket)
+	connects := 0
+	now := r.now()
+	r.mu.RLock()
+	for _, w := range ready {
+		if w.connect {
+			connects++
+		} else {
+			r.syncReady(w, now)
+		}
+	}
+	r.mu.RUnlock()
+	r.unanswered.wake()
+	if connects > 0 {
+		r.resumeAll(ready)
+	}
+}
+
+// syncReady answers a sync, and what waited behind it; mu is held at least shared.
+func (r *Replica) syncReady(w syncWait, now int64) {
+	c := w.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.closing {
+		return
+	}
+	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
+		if q := &c.unanswered.items[i]; q.op.code == jute.OpSync && uint64(q.seq) == w.n {
+			q.ready = true
+			c.syncing.Add(-1)
+		}
+	}
+	r.drain(c, now)
+	r.letGo(c)
+	if len(c.out) > 0 || c.closing || c.postponed {
+		c.queued()
+	}
+}
+
+// resumeAll resumes the sessions of the connect requests among waits.
+func (r *Replica) resumeAll(waits []syncWait) {
+	r.mu.Lock()
+	for _, w := range waits {
+		if w.connect && w.c.connecting && w.c.Ending() == "" {
+			r.resume(w.c, true)
+			r.touch(w.c)
+		}
+	}
+	pushed := r.flush()
+	r.mu.Unlock()
+	if pushed != nil {
+		pushed.Push()
+	}
+}

@@ -1,0 +1,192 @@
+package replica
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A tally sums up what consecutive reads of one client add to the metrics, so
+// that a turn of many costs the atomic operations of one. Its zero value is
+// empty.
+type tally struct {
+	op              jute.Op // of the ops counted last
+	ops             int64
+	bytes           int64 // of replies
+	last, low, high int64
+}
+
+// add counts a read, whose reply's frame is given; c.mu is held.
+func (t *tally) add(m *Meters, c *Client, op jute.Op, request, frame []byte) {
+	if op != t.op && t.ops > 0 {
+		m.did(t.op, t.ops)
+		t.ops = 0
+	}
+	size := int64(len(frame) - frameLengthSize)
+	if t.bytes == 0 {
+		t.low, t.high = size, size
+	}
+	t.op, t.last, t.low, t.high = op, size, min(t.low, size), max(t.high, size)
+	t.ops++
+	t.bytes += size
+	if n, ok := readSize(op, frame); ok {
+		if path, ok := pathOnly(request); ok {
+			c.stats.reads.add(m.readsIn, path, n)
+		}
+	}
+}
+
+// flush adds what was counted to the metrics; c.mu is held.
+func (t *tally) flush(m *Meters, c *Client) {
+	if t.ops == 0 {
+		return
+	}
+	m.did(t.op, t.ops)
+	m.responseBytes.Add(t.bytes)
+	m.responses.observe(t.last, t.low, t.high)
+	c.stats.reads.flush()
+	*t = tally{}
+}
+
+// frameLengthSize is what a frame has before its ReplyHeader.
+const frameLengthSize = 4
+
+// statOverheadBytes is what Apache counts for a Stat that a read returns, also
+// where the reply has none.
+const statOverheadBytes = 68
+
+// readSize returns the bytes that a read counts for in its namespace beside
+// those of its path, as Apache does: data or names of children, and a Stat.
+// Failed reads and other operations don't count.
+func readSize(op jute.Op, frame []byte) (int64, bool) {
+	switch op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+	default:
+		return 0, false
+	}
+	if len(frame) <= frameLengthSize+jute.ReplyHeaderSize {
+		return 0, false
+	}
+	body := frame[frameLengthSize+jute.ReplyHeaderSize:]
+	n := int64(len(body))
+	switch op {
+	case jute.OpGetData:
+		n -= 4
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		children := int64(body[0])<<24 | int64(body[1])<<16 | int64(body[2])<<8 | int64(body[3])
+		n -= 4 + 4*children
+		if op == jute.OpGetChildren {
+			n += statOverheadBytes
+		}
+	}
+	return n, true
+}
+
+// A namespaceRun sums up consecutive requests in one namespace, which is what
+// Apache calls the first part of a path. A run is one observation of their mean:
+// one for each request would cost as much as answering it.
+type namespaceRun struct {
+	name   string
+	meter  *metrics.Summary
+	n, sum int64
+}
+
+// add counts a request on path that moved that many bytes beside it.
+func (s *namespaceRun) add(set *metrics.SummarySet, path string, bytes int64) {
+	if !s.covers(path) {
+		name := namespace(path)
+		if name == "" {
+			return
+		}
+		s.flush()
+		s.name = strings.Clone(name)
+		s.meter = set.With(s.name)
+	}
+	s.n++
+	s.sum += int64(len(path)) + bytes
+}
+
+// covers reports whether a path is in the run's namespace.
+func (s *namespaceRun) covers(path string) bool {
+	n := 1 + len(s.name)
+	return n > 1 && len(path) >= n && path[0] == '/' && path[1:n] == s.name && (len(path) == n || path[n] == '/')
+}
+
+func (s *namespaceRun) flush() {
+	if s.n > 0 {
+		s.meter.Observe(s.sum / s.n)
+		s.n, s.sum = 0, 0
+	}
+}
+
+// namespace returns the first part of a path, "" for the root.
+func namespace(path string) string {
+	if len(path) < 2 || path[0] != '/' {
+		return ""
+	}
+	name, _, _ := strings.Cut(path[1:], "/")
+	return name
+}
+
+// changed counts what an applied request did to a znode; mu is held alone.
+func (r *Replica) changed(ev *tree.Event, res *tree.Result) {
+	var bytes int64
+	switch ev.Type {
+	case jute.EventNodeCreated, jute.EventNodeDataChanged:
+		stat := res.Stat
+		if res.Op == jute.OpMulti {
+			stat, _ = r.tree.Stat(ev.Path) // of several: only the last one's size is still known
+		}
+		bytes = int64(stat.DataLength)
+		if res.Op == jute.OpCreateTTL {
+			r.meters.ttlCreated.Inc()
+		}
+	case jute.EventNodeDeleted:
+	default:
+		return
+	}
+	r.writes.add(r.meters.writesIn, ev.Path, bytes)
+}
+
+// answers sums up what consecutive replies to the writes of one client add to the
+// statistics: one operation, and the same time each. Its zero value is empty.
+type answers struct {
+	c               *Client
+	op              *op
+	now, ms         int64 // of the replies (ns), and from arrival to reply
+	n, bytes        int64
+	sizes           int64 // of the requests
+	last, low, high int64 // sizes
+	xid             int32
+	zxid            int64
+}
+
+// add counts a reply; r.mu is held alone, and c.mu.
+func (a *answers) add(r *Replica, c *Client, req *request, size, zxid, now int64) {
+	ms := (now - req.at) / 1e6
+	if a.c != c || a.op != req.op || a.ms != ms {
+		a.flush(r)
+		*a = answers{c: c, op: req.op, now: now, ms: ms, low: size, high: size}
+	}
+	a.n++
+	a.bytes += size
+	a.sizes += int64(req.size)
+	a.last, a.low, a.high = size, min(a.low, size), max(a.high, size)
+	a.xid, a.zxid = req.xid, zxid
+}
+
+// flush adds what was counted; r.mu is held alone.
+func (a *answers) flush(r *Replica) {
+	if a.n == 0 {
+		return
+	}
+	r.meters.did(a.op.code, a.n)
+	r.meters.responseBytes.Add(a.bytes)
+	r.meters.responses.observe(a.last, a.low, a.high)
+	r.answeredMany(a.c, a.op, a.xid, a.n, a.ms, a.zxid, a.now)
+	r.stats.sent.Add(a.n)
+	r.unanswered.add(-a.n, -a.sizes)
+	*a = answers{}
+}

@@ -1,0 +1,167 @@
+package replica
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestUnansweredBytesOfAll: however many clients write while there is no quorum,
+// what waits for an answer is bounded in all; small requests still get in, and once
+// writes are answered all the others do.
+func TestUnansweredBytesOfAll(t *testing.T) {
+	t.Parallel()
+	const clients, writes, size = 40, 3, 100_000
+	s := newStage(t, Options{})
+	s.r.unanswered.bytesMax = 1 << 20
+	raw := pipeline{}
+	all := make([]*Client, clients)
+	for i := range all {
+		all[i] = s.client(nil)
+		s.apply(s.forward()...)
+	}
+	small := s.client(nil)
+	s.apply(s.forward()...)
+	var stream []byte
+	for range writes {
+		stream = raw.request(stream, jute.OpCreate, creating("/w-", make([]byte, size), jute.ModePersistentSequential))
+	}
+	var received atomic.Int64
+	for _, c := range all {
+		go func() {
+			s.receive(c, stream) // fails for the one that goes
+			received.Add(1)
+		}()
+	}
+	eventually(t, "readers wait", func() bool { return int64(s.r.unanswered.waits.Load())+received.Load() == clients })
+	if received.Load() == clients {
+		t.Fatal("nobody waits")
+	}
+	if n := s.r.unanswered.bytes(); n > s.r.unanswered.bytesMax {
+		t.Fatalf("%d bytes wait for an answer", n)
+	}
+	if _, err := s.receive(small, raw.request(nil, jute.OpCreate, creating("/small", nil, 0))); err != nil {
+		t.Fatal(err)
+	}
+	// One that goes frees what it holds.
+	holds := s.r.unanswered.bytes()
+	for _, c := range all {
+		c.mu.Lock()
+		n := c.unanswered.len()
+		c.mu.Unlock()
+		if n > 0 {
+			s.r.Disconnected(c)
+			break
+		}
+	}
+	if n := s.r.unanswered.bytes(); n >= holds {
+		t.Errorf("%d bytes wait after a client has gone, %d before", n, holds)
+	}
+	for deadline := time.Now().Add(30 * time.Second); received.Load() < clients; time.Sleep(time.Millisecond) {
+		if records := s.forward(); len(records) > 0 {
+			s.apply(records...)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d clients have got their writes in", received.Load(), clients)
+		}
+	}
+	for records := s.forward(); len(records) > 0; records = s.forward() {
+		s.apply(records...)
+	}
+	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
+		t.Errorf("%d requests of %d bytes are unanswered in the end", n, bytes)
+	}
+}
+
+// FuzzReceive feeds a client's bytes to a replica, frame after frame, in every state
+// that a session can be in: nothing that a client sends may panic, and what is
+// counted comes out even once the client has gone.
+func FuzzReceive(f *testing.F) {
+	raw := pipeline{}
+	var all []byte
+	for code := range jute.Op(128) {
+		all = raw.request(all, code, nil)
+		f.Add(uint8(code), raw.request(nil, code, reading("/zookeeper/config", true)))
+	}
+	f.Add(uint8(0), all)
+	children := func(b []byte) []byte { return jute.AppendString(b, "/") }
+	f.Add(uint8(1), raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, jute.ModeEphemeral)), jute.OpGetEphemerals, children))
+	f.Add(uint8(2), raw.request(raw.request(nil, jute.OpSync, children), jute.OpCreate, creating("/a", nil, 0)))
+	f.Add(uint8(3), raw.request(raw.request(nil, jute.OpSetWatches2, func(b []byte) []byte {
+		w := jute.SetWatches{Data: []string{"/", "/x"}, Exist: []string{"/"}, Child: []string{"/q"}, Persistent: []string{"/"}}
+		return w.Append(b, jute.OpSetWatches2)
+	}), jute.OpCreate, creating("/q", nil, 0)))
+	f.Add(uint8(4), raw.request(nil, jute.OpMulti, func(b []byte) []byte {
+		return jute.AppendMulti(b, []jute.MultiOp{{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll)}, {Op: jute.OpDelete, Path: "/m", Version: -1}})
+	}))
+	f.Add(uint8(5), raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, 0)), jute.OpCloseSession, nil))
+	f.Fuzz(func(t *testing.T, state uint8, in []byte) {
+		s := newStage(t, Options{LocalSessions: state&1 != 0, LocalSessionsUpgrading: state&2 != 0, ReadOnlyMode: true, MaxFrame: 1 << 16})
+		fuzzReceive(s, state, in)
+	})
+}
+
+// fuzzReceive is one course of FuzzReceive. The bits of state say what happens to
+// the client's requests, and when.
+func fuzzReceive(s *localStage, state uint8, in []byte) {
+	s.r.limits.frameMax = 1 << 16
+	drain := func() {
+		for records := s.forward(); len(records) > 0; records = s.forward() {
+			s.apply(records...)
+		}
+	}
+	c := s.client(nil)
+	drain()
+	if state&4 != 0 { // cut off: the session, or the next one, is read-only
+		s.r.Lead(quorum.Leadership{Term: s.term})
+		s.now += 1 << 20
+		s.r.CheckQuorum(s.now, 1)
+		s.r.Disconnected(c)
+		c = s.client(nil)
+	}
+	s.r.noRoom.Store(state&8 != 0)
+	for n := 0; len(in) > 0 && c.Established() && n < 300; n++ { // below what makes receive wait
+		size := min(len(in), 4+int(in[0])+int(in[len(in)/2])) // ends anywhere, in frames too
+		if rest := len(in); rest >= 4 && state&16 != 0 {
+			size = rest
+		}
+		used, err := s.receive(c, in[:size])
+		if err != nil {
+			break
+		}
+		if used == 0 && size == len(in) {
+			break // the end of a frame that never comes
+		}
+		if used == 0 {
+			if used, err = s.receive(c, in); err != nil || used == 0 {
+				break
+			}
+		}
+		in = in[used:]
+		if state&32 != 0 {
+			drain()
+			s.r.Synced(s.r.Syncs())
+		}
+		if state&64 != 0 {
+			s.lead(uint64(2 + n%2))
+		}
+		if state&128 != 0 {
+			c.TakeOutput(nil)
+		}
+	}
+	drain()
+	s.r.Synced(s.r.Syncs())
+	drain()
+	c.TakeOutput(nil)
+	s.r.Disconnected(c)
+	if n, bytes := s.r.unanswered.count(), s.r.unanswered.bytes(); n != 0 || bytes != 0 {
+		s.t.Fatalf("%d requests of %d bytes are unanswered on no connection", n, bytes)
+	}
+	if names := fmt.Sprint(len(s.r.clients), s.r.watches.Size(), len(s.r.syncs.waiting)); names != "0 0 0" {
+		s.t.Fatalf("clients, watches and syncs that are left: %s", names)
+	}
+}
