@@ -165,7 +165,7 @@ func (w *World) outlives(s *host) bool {
 			return false
 		}
 	}
-	return true
+	return w.knownWithout(s)
 }
 
 func votersOf(members []quorum.Member) (ids []uint64) {

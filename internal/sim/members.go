@@ -142,7 +142,8 @@ func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
 func (l *life) counted(entries []quorum.Entry) {
 	w := l.w
 	l.voters, l.outgoing = l.loop.Voters()
-	l.electorates = append(l.electorates, [2][]uint64{l.voters, l.outgoing})
+	l.s.electorate = [2][]uint64{l.voters, l.outgoing}
+	l.electorates = append(l.electorates, l.s.electorate)
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
 		for _, v := range w.voters {
 			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped && w.now-s.joinedAt > lateQuestion {
@@ -267,13 +268,36 @@ func (w *World) spares(s *host) bool {
 	} else if !ok || m.Observer {
 		return false
 	}
+	return w.majorityWithout(s, w.voters) && w.knownWithout(s)
+}
+
+// majorityWithout reports whether most of some voters are left without a server.
+func (w *World) majorityWithout(s *host, voters []uint64) bool {
 	fit := 0
-	for _, id := range w.voters {
+	for _, id := range voters {
 		if other := w.servers[id-1]; other != s && !other.unfit() {
 			fit++
 		}
 	}
-	return fit > len(w.voters)/2
+	return fit > len(voters)/2
+}
+
+// knownWithout reports whether a majority is left, without a server, of the voters that each
+// of the others knows of. That a change of them was committed may be on one disk only; if
+// that is lost while all are down, the others miss the votes of before.
+func (w *World) knownWithout(s *host) bool {
+	for _, id := range w.voters {
+		other := w.servers[id-1]
+		if other == s || other.unfit() {
+			continue
+		}
+		for _, voters := range other.electorate {
+			if len(voters) > 0 && !w.majorityWithout(s, voters) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // possible reports whether a fault is within what the ensemble promises to
@@ -308,7 +332,7 @@ func (s *host) wipe() {
 		}
 	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
-	s.promise, s.log, s.out = promise{}, nil, ""
+	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
 	s.diverged = false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
 	s.replaced, s.countsFrom, s.w.unsettled = true, 0, true

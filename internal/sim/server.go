@@ -62,6 +62,8 @@ type host struct {
 	lost       uint64 // index it had acknowledged then
 	joinedAt   int64  // when it had joined anew
 
+	electorate [2][]uint64 // that it applied last: the voters, and those before
+
 	promise  promise
 	voted    votes
 	log      *storage.Log // of the last life, to be asked what it holds
