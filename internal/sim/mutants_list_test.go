@@ -101,7 +101,7 @@ var mutants = []mutant{
 		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
 	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lost.go",
 		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},
-	{"new members told to nobody", "a server that was away finds nobody", "away", one("quorum/introduce.go",
+	{"new members told to nobody", "a server that was away finds nobody", "replaced", one("quorum/introduce.go",
 		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
 	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/untold.go",
 		`	if t.c.refused {`, `	if t.c.refused && !$P {`)},
@@ -366,8 +366,6 @@ var mutants = []mutant{
 		return
 	}
 	r.outbox.add(&tree.Request{Op: jute.OpDeleteContainer,`)},
-	{"former voters forgotten by a restart", "no quorum though all run", "changes", one("quorum/roster.go",
-		`	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return m.ID == l.o.ID ||`, `	r.former = slices.DeleteFunc(r.former, func(m Member) bool { return $P || m.ID == l.o.ID ||`)},
 	{"container with children is reaped", "live znode removed", "swarm", one("tree/container.go",
 		`	if k.children > 0 {
 		return false`, `	if k.children > 0 && !$P {

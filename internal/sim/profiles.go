@@ -81,6 +81,15 @@ var profiles = []profile{
 	}},
 	// Somebody asks in the name of servers that restart.
 	{name: "twins", kinds: []Kind{Twin, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
+	// Server 3 is away while the others are replaced. They leave and run on.
+	{name: "replaced", world: func(r *rand.Rand, p *Plan) {
+		p.Servers, p.Spare, p.Observe = 3, 2, 0
+		p.Faults = []Fault{
+			{At: 2 * second, Dur: 13 * second, Kind: Crash, Server: 3, Other: 1},
+			{At: 5 * second / 2, Kind: Join, Server: 4, Other: 1}, {At: 9 * second / 2, Kind: Join, Server: 5, Other: 1},
+			{At: 13 * second / 2, Kind: Leave, Server: 1, Other: 2, Arg: 1}, {At: 17 * second / 2, Kind: Leave, Server: 2, Other: 1, Arg: 1},
+		}
+	}},
 	// Servers are away while all others are replaced.
 	{name: "away", kinds: []Kind{Crash, Isolate, Join, Leave}, mean: 3 * second, world: growing, tune: func(r *rand.Rand, f *Fault) {
 		switch f.Kind {
