@@ -16,9 +16,9 @@ import (
 //   - A server of the majority goes on.
 //   - A server whose digest differs from the majority's stops, a leader too. It has
 //     the proof that its own state is wrong: it sets its data aside and joins anew.
-//   - Where no majority has the same state, as with two servers, or none answers for
-//     doubtTicks while there is a leader, the server stops, and tells nobody to
-//     remove anything.
+//   - Where no majority has the same state, as with two servers, and some differ, or
+//     nobody answers for doubtTicks while there is a leader, the server stops, and
+//     tells nobody to remove anything.
 //   - A leader gives its state to no other server while it is in doubt, and before it
 //     does it asks the voters that have the same entries (mayGive). Whoever takes a
 //     snapshot has the sender's digest from then on: it would make a wrong state
@@ -246,8 +246,19 @@ func (d *doubts) judge(l *Loop) {
 	}
 }
 
-// giveUp ends a server whose doubt nobody can dispel.
+// giveUp ends a server whose doubt nobody can dispel. While all that answer have its
+// state there is nobody to contradict it: it goes on, and goes on asking the others.
 func (d *doubts) giveUp(l *Loop) {
+	own, others, differ := d.votes[l.o.ID], 0, false
+	for id, digest := range d.votes {
+		if id != l.o.ID {
+			others, differ = others+1, differ || digest != own
+		}
+	}
+	if others > 0 && !differ {
+		d.ticks = 0
+		return
+	}
 	d.open = false
 	l.failed = &UndecidedError{Index: d.index, Digests: d.votes, Voters: slices.Clone(l.conf.GetVoters())}
 }

@@ -131,3 +131,32 @@ func TestDoubtfulStateIsNotSpread(t *testing.T) {
 		}
 	}
 }
+
+// TestUncontradictedServerGoesOn has a server in doubt that hears only the leader: that
+// has the same state, and two of five are no majority. It goes on asking.
+func TestUncontradictedServerGoesOn(t *testing.T) {
+	c, lead := doubting(t, 1, 2, 3, 4, 5)
+	b := c.bodies[lead.id%5+1]
+	for _, id := range c.ids {
+		if id != lead.id && id != b.id {
+			c.cut[[2]uint64{b.id, id}], c.cut[[2]uint64{id, b.id}] = true, true
+		}
+	}
+	b.doubtful = true
+	lead.say(2)
+	c.step(3 * doubtTicks)
+	if b.failed != nil {
+		t.Fatalf("server %d: %v", b.id, b.failed)
+	}
+	if !b.loop.doubts.open {
+		t.Fatal("two of five dispel the doubt")
+	}
+	clear(c.cut)
+	for _, id := range c.ids {
+		c.greet(id)
+	}
+	c.step(2 * doubtRenewTicks)
+	if b.failed != nil || b.loop.doubts.open {
+		t.Errorf("all answer; server %d: %v, in doubt: %t", b.id, b.failed, b.loop.doubts.open)
+	}
+}
