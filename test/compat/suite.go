@@ -35,6 +35,8 @@ type suite struct {
 	probe   string   // a unit that any server passes on which the rest is worth running
 	// run runs one unit in an empty folder. lane, below lanes, is its alone meanwhile.
 	run func(ctx context.Context, p Program, lane int, unit, folder string) (Results, error)
+	// differs holds tests that fail on Zooid, with the row of docs/protocol.md that says why.
+	differs map[string]string
 	// group names the line of the table that a test is counted in.
 	group func(test string) string
 }
@@ -52,6 +54,10 @@ func (s suite) judge(t *testing.T, reference, subject Program) {
 	fmt.Printf("\n%s, %d server(s), %v\n%s\n", t.Name(), s.servers, time.Since(began).Round(time.Second),
 		Table("reference "+reference.Name, "subject "+subject.Name, refResults, subResults, s.group))
 	for _, test := range Regressions(refResults, subResults) {
+		if row := s.differs[test]; row != "" {
+			t.Logf("%s differs as docs/protocol.md says: %s", test, row)
+			continue
+		}
 		t.Errorf("%s: passed on %s, %s on %s in %d attempts", test, reference.Name, subResults[test], subject.Name, attempts)
 	}
 	passed := false

@@ -150,13 +150,19 @@ func (g *generator) connect(conn int) {
 	if len(g.steps) > 2*g.conns && !g.over[conn] && g.chance(70) {
 		how = connectResume
 	}
+	if len(g.steps) > 2*g.conns && !g.over[conn] && g.chance(20) {
+		g.add(conn, "connect", pick(g, connectWrong, connectShort), 300_000) // nobody is connected to that session
+	}
 	g.over[conn] = false
 	g.add(conn, "connect", how, mostly(g, 10, 300_000, 1, 0, -1, 100_000_000, 61_000))
 	g.open[conn] = true
 }
 
 func (g *generator) reconnect(conn int) {
-	how := pick(g, connectResume, connectResume, connectWrong, connectGone, connectAhead, connectShort, connectNew)
+	how := pick(g, connectResume, connectResume, connectGone, connectAhead, connectNew)
+	if g.chance(3) {
+		how = pick(g, connectWrong, connectShort) // Apache ends the seat's connection, so little is compared after it
+	}
 	g.add(conn, "connect", how, 300_000)
 }
 

@@ -56,6 +56,9 @@ func knownDifferences() []known {
 		{name: "body of a failed multiRead", shows: func(s *step, a, b *seen) bool {
 			return s.word == "multiRead" && a.err == codeMarshalling && b.err == codeMarshalling && len(a.fields) > len(b.fields)
 		}},
+		{name: "connect request with a wrong password", ends: true, shows: func(s *step, a, b *seen) bool {
+			return s.word == "connect" && (s.args[0].text == connectWrong || s.args[0].text == connectShort) && len(a.lost) > 0 && len(b.lost) == 0
+		}},
 		{name: "paths that are not UTF-8 or leave the BMP", shows: func(s *step, a, b *seen) bool { return unusual(s) && a.err == b.err }},
 	}
 }
