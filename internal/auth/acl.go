@@ -11,6 +11,8 @@ import (
 type Budget struct {
 	Entries  int // of each list
 	Expanded int // bytes of all entries that stand for "auth", as they are encoded
+
+	Exceeded bool // a list was refused for it
 }
 
 // Permits reports whether acl grants at least one of the permissions in want to
@@ -70,7 +72,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 					b.Expanded -= aclFixedSize + len(ids[i].Scheme) + len(ids[i].ID)
 				}
 			}
-			if len(fixed) == n || b.Expanded < 0 {
+			if b.Exceeded = b.Expanded < 0; len(fixed) == n || b.Exceeded {
 				return nil, false
 			}
 		case schemes.Has(a.ID.Scheme) && validID(a.ID):
@@ -79,6 +81,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 			return nil, false
 		}
 		if len(fixed) > b.Entries {
+			b.Exceeded = true
 			return nil, false
 		}
 	}

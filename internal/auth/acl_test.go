@@ -145,7 +145,7 @@ func TestFix(t *testing.T) {
 		{"::31", me, std, ""},
 		{"world:anyone:31 foo:x:31", me, std, ""},
 	} {
-		got, ok := Fix(acls(t, tc.acl), ids(tc.ids), tc.schemes, &Budget{1 << 20, 1 << 20})
+		got, ok := Fix(acls(t, tc.acl), ids(tc.ids), tc.schemes, &Budget{Entries: 1 << 20, Expanded: 1 << 20})
 		if want := acls(t, tc.want); ok != (tc.want != "") || !slices.Equal(got, want) {
 			t.Errorf("Fix(%q, %q, %v) = %v, %v", tc.acl, tc.ids, tc.schemes, got, ok)
 		}
@@ -163,7 +163,7 @@ func TestFixLongList(t *testing.T) {
 			want = append(want, a)
 		}
 	}
-	if got, ok := Fix(list, nil, NewSchemes("digest"), &Budget{1 << 20, 1 << 20}); !ok || !slices.Equal(got, want) {
+	if got, ok := Fix(list, nil, NewSchemes("digest"), &Budget{Entries: 1 << 20, Expanded: 1 << 20}); !ok || !slices.Equal(got, want) {
 		t.Errorf("Fix of 50,000 entries with 10,000 duplicates: %d entries, %v; want %d", len(got), ok, len(want))
 	}
 }
@@ -185,10 +185,10 @@ func TestFixAmplification(t *testing.T) {
 		budget  Budget
 		left    int // of Expanded, -1 if the list is refused
 	}{
-		{100, Budget{100 * IDsMax, 100 * IDsMax * entrySize}, 0},
-		{100, Budget{100*IDsMax - 1, 1 << 30}, -1},
-		{100, Budget{1 << 30, 100*IDsMax*entrySize - 1}, -1},
-		{3, Budget{3 * IDsMax, 1 << 20}, 1<<20 - 3*IDsMax*entrySize},
+		{100, Budget{Entries: 100 * IDsMax, Expanded: 100 * IDsMax * entrySize}, 0},
+		{100, Budget{Entries: 100*IDsMax - 1, Expanded: 1 << 30}, -1},
+		{100, Budget{Entries: 1 << 30, Expanded: 100*IDsMax*entrySize - 1}, -1},
+		{3, Budget{Entries: 3 * IDsMax, Expanded: 1 << 20}, 1<<20 - 3*IDsMax*entrySize},
 	} {
 		b := tc.budget
 		fixed, ok := Fix(list[:tc.entries], many, NewSchemes("digest"), &b)
@@ -196,7 +196,7 @@ func TestFixAmplification(t *testing.T) {
 			t.Errorf("%d entries, %+v: %d entries, %t, %+v left", tc.entries, tc.budget, len(fixed), ok, b)
 		}
 	}
-	b := Budget{10, 0}
+	b := Budget{Entries: 10, Expanded: 0}
 	for range 2 { // what isn't expanded costs nothing
 		if _, ok := Fix([]jute.ACL{{Perms: all, ID: many[0]}}, many, NewSchemes("digest"), &b); !ok || b.Expanded != 0 {
 			t.Errorf("a plain list: %t, %+v left", ok, b)
@@ -207,7 +207,7 @@ func TestFixAmplification(t *testing.T) {
 func TestFixLeavesItsInputAlone(t *testing.T) {
 	list := acls(t, "auth::31 world:anyone:1 world:anyone:1 digest:a:b:3")
 	before := slices.Clone(list)
-	Fix(list, ids("digest:x:y"), NewSchemes("digest"), &Budget{1 << 20, 1 << 20})
+	Fix(list, ids("digest:x:y"), NewSchemes("digest"), &Budget{Entries: 1 << 20, Expanded: 1 << 20})
 	Mask(list)
 	if !slices.Equal(list, before) {
 		t.Errorf("the list became %v", list)

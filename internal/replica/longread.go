@@ -179,6 +179,9 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	if !done {
 		return false
 	}
+	if code == tree.TooLong {
+		code = r.tooLong(c)
+	}
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: code}
 	switch {
 	case code != jute.OK:

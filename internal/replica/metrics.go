@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -31,7 +32,8 @@ type Meters struct {
 	proposed              sizes            // log entries
 	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
 	ttlCreated            *metrics.Counter
-	readsIn, writesIn     *metrics.SummarySet // by namespace; bytes
+	refused               [tree.Limits]*metrics.Counter // by limit
+	readsIn, writesIn     *metrics.SummarySet           // by namespace; bytes
 	// watches: watchers told by one event
 	toldCreated, toldDeleted, toldChanged, toldChildren *metrics.Summary
 	// the disk
@@ -94,6 +96,9 @@ func NewMeters(r *metrics.Registry) *Meters {
 		ttlCreated:         r.Counter("ttl_node_created_count"),
 		opTotal:            r.Counter("op_count_total"),
 		ops:                map[jute.Op]*metrics.Counter{},
+	}
+	for limit := tree.NoLimit + 1; limit < tree.Limits; limit++ {
+		m.refused[limit] = r.Counter(limit.String() + "_refused")
 	}
 	for _, c := range opCounters {
 		counter := r.Counter(c.name)

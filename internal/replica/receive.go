@@ -324,6 +324,9 @@ func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) 
 	case jute.OK:
 	case tree.LongRead:
 		return out, false
+	case tree.TooLong:
+		code = r.tooLong(c)
+		out = out[:head+jute.ReplyHeaderSize]
 	default:
 		out = out[:head+jute.ReplyHeaderSize]
 	}

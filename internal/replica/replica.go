@@ -199,6 +199,9 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	}
 	switch res.Outcome {
 	case tree.Applied:
+		if res.Limit != tree.NoLimit {
+			r.refused(c, res.Limit)
+		}
 		r.complete(c, res, now)
 	case tree.Moved:
 		c.CloseAfter("its session moved to another connection")

@@ -32,7 +32,7 @@ func (s *Server) watchMemory(step memory.Step) {
 		u, now := s.lookAtMemory()
 		if now != step && time.Since(told) >= memoryLogPause {
 			told = time.Now()
-			s.reportMemory(now, &u)
+			memory.Report(s.log, now, &u, s.opt.MemoryLimit)
 		}
 		step = now
 		grew := u.Total() - total
@@ -57,21 +57,4 @@ func (s *Server) compact() (more bool) {
 // lookAtMemory adds the account up and takes the step that follows.
 func (s *Server) lookAtMemory() (memory.Use, memory.Step) {
 	return s.replica.AccountMemory(s.peer.Buffered(), s.opt.MemoryLimit)
-}
-
-func (s *Server) reportMemory(step memory.Step, u *memory.Use) {
-	use := []any{
-		"bytes", u.Total(), "limit", s.opt.MemoryLimit, "tree", u.Tree, "sessions", u.Sessions, "watches", u.Watches, "identities", u.Identities,
-		"input", u.Input, "output", u.Output, "unanswered", u.Unanswered, "peers", u.Peers,
-	}
-	switch step {
-	case memory.RefuseNone:
-		s.log.Info("there is memory again: nothing is refused for lack of it", use...)
-	case memory.RefuseCostliest:
-		s.log.Warn("memory gets short: new sessions of the client address that takes most are refused; delete znodes, close clients, or raise memory.limit", append(use, "address", u.Costliest)...)
-	case memory.RefuseGrowth:
-		s.log.Error("memory is short: writes that make the tree larger and new watches are refused; delete znodes, close clients, or raise memory.limit", use...)
-	default:
-		s.log.Error("memory is used up to its limit: new sessions, writes that make the tree larger and new watches are refused; delete znodes, close clients, or raise memory.limit", use...)
-	}
 }

@@ -38,6 +38,7 @@ var ownMetrics = []string{
 	"memory_used",
 	"memory_watches",
 	"time_set_back_count",
+	"acl_refused", "multi_refused", "reply_refused",
 }
 
 // TestAllNamesAreThere compares with the names that ZooKeeper registers

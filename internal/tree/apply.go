@@ -174,6 +174,9 @@ func (t *Tree) write(q *Request, r *Result) {
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented
 	}
+	if t.budget.Exceeded && (r.Err == jute.ErrInvalidACL || q.Op == jute.OpMulti) {
+		r.Limit = LimitACL
+	}
 }
 
 func malformed(d *jute.Decoder) jute.Code {

@@ -11,7 +11,11 @@ import (
 func (t *Tree) multi(d *jute.Decoder, q *Request, r *Result) {
 	ops, err := jute.DecodeMultiInto(t.multiOps[:0], d)
 	defer t.keepOps(ops)
-	if err != nil || !normalize(ops) || len(ops) > multiOpsMax && t.settings.FeatureLevel >= 2 {
+	if err == nil && len(ops) > multiOpsMax && t.settings.FeatureLevel >= 2 {
+		r.Err, r.Limit = jute.ErrMarshallingError, LimitMulti
+		return
+	}
+	if err != nil || !normalize(ops) {
 		r.Err = jute.ErrMarshallingError
 		return
 	}

@@ -116,7 +116,7 @@ func (t *Tree) AppendEphemerals(dst []byte, id int64, prefix string) ([]byte, ju
 
 // AppendMultiRead answers multiRead, given the body of its request: the results
 // of its operations, each with its own code. A malformed body is
-// jute.ErrMarshallingError, and so are results of more than bytesMax bytes.
+// jute.ErrMarshallingError, results of more than bytesMax bytes are TooLong.
 func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax int) ([]byte, jute.Code) {
 	ops, err := jute.DecodeMulti(jute.NewDecoder(body))
 	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
@@ -133,7 +133,7 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 		case o.Op == jute.OpGetData:
 			n := t.at(slot)
 			if len(dst)+n.size() > end {
-				return dst, jute.ErrMarshallingError
+				return dst, TooLong
 			}
 			g := jute.MultiResult{Op: o.Op, Stat: t.stat(n), Data: t.data(n)}
 			dst = g.Append(dst)
@@ -142,12 +142,12 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 			dst = g.Append(dst)
 			list := t.appendChildrenTo(dst[:len(dst)-4], slot, end)
 			if list == nil {
-				return dst, jute.ErrMarshallingError
+				return dst, TooLong
 			}
 			dst = list
 		}
 		if len(dst) > end {
-			return dst, jute.ErrMarshallingError
+			return dst, TooLong
 		}
 	}
 	return jute.AppendMultiEnd(dst), jute.OK

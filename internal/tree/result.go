@@ -17,6 +17,23 @@ const (
 	Staged                     // a reconfig that is checked and noted; the result of a later OpChange answers it
 )
 
+// A Limit is one that a request was refused for.
+type Limit uint8
+
+// The limits that are counted. Err alone doesn't tell them from a malformed request.
+const (
+	NoLimit    Limit = iota
+	LimitACL         // entries of an ACL, or what its auth entries become
+	LimitMulti       // operations of a multi
+	LimitReply       // bytes of a reply
+	Limits           // how many there are
+)
+
+var limitNames = [...]string{"none", "acl", "multi", "reply"}
+
+// String returns the limit's name.
+func (l Limit) String() string { return limitNames[l] }
+
 var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved", "session gone", "staged"}
 
 // String returns the outcome in words.
@@ -48,6 +65,7 @@ type Result struct {
 	Stat    jute.Stat // create, setData, setACL, reconfig
 	Data    []byte    // reconfig: the new configuration; of a staged one the membership asked for
 	Multi   []jute.MultiResult
+	Limit   Limit   // why the request was refused, if it was for a limit
 	Timeout int32   // createSession, attach, enter: session timeout, ms
 	Closed  bool    // closeSession, expire: the session Session has ended
 	Events  []Event // in the order in which they happened

@@ -22,6 +22,10 @@ const (
 // LongRead is the code of a read that must be done by a Scan. Clients never get it.
 const LongRead jute.Code = 1
 
+// TooLong is the code of a read whose reply would exceed its limit. Clients get
+// jute.ErrMarshallingError.
+const TooLong jute.Code = 2
+
 // A Scan is a read of a list that is too long to be read in one go: each Step goes
 // on from where the one before it stopped, and the tree may change in between. What
 // it gathers is nevertheless the list as it is at the last step: if the list has
@@ -101,7 +105,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 		s.Body = jute.AppendString(s.Body, t.name(child))
 		s.next = child.next
 		if s.tooLong() {
-			return true, jute.ErrMarshallingError
+			return true, TooLong
 		}
 	}
 	t.lists.put(slot, s.Body[s.base:])
@@ -136,7 +140,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 			continue
 		}
 		if s.count++; s.tooLong() {
-			return true, jute.ErrMarshallingError
+			return true, TooLong
 		}
 		jute.AppendInt(s.Body[:at], int32(len(path)))
 	}

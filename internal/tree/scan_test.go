@@ -27,7 +27,7 @@ func TestScanIsBounded(t *testing.T) {
 		if !done {
 			continue
 		}
-		if code != jute.ErrMarshallingError || len(scan.Body) > ReplyBytesMax+size+4 {
+		if code != TooLong || len(scan.Body) > ReplyBytesMax+size+4 {
 			t.Errorf("%v with %d bytes", code, len(scan.Body))
 		}
 		return

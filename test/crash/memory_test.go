@@ -1,0 +1,104 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+const (
+	// memoryFixed is what a server may take beside what follows from its data: itself, what the log and the network buffer, the
+	// garbage of a burst.
+	memoryFixed = 128 << 20
+	// memoryZnode is what it may keep for each znode that there ever was.
+	memoryZnode = 136
+)
+
+// memoryPatience is how long it may take until what is free has been given back.
+const memoryPatience = 2 * time.Minute
+
+// holder fills and empties one server by pipelines.
+type holder struct {
+	t *testing.T
+	s *Server
+	c *zk.Client
+}
+
+func newHolder(t *testing.T) *holder {
+	hurtful(t)
+	e := Start(t, Options{Servers: 1, Config: map[string]string{"snapCount": "1000"}}) // with snapshots in between
+	c, err := zk.New(e.Servers[0].Addr, zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &holder{t: t, s: e.Servers[0], c: c}
+}
+
+func (h *holder) create(n, size int) {
+	h.t.Helper()
+	ctx := context.Background()
+	p, sent := h.c.Pipeline(), make([]zk.Future[zk.Created], 0, n)
+	for i := range n {
+		sent = append(sent, p.Create(ctx, fmt.Sprintf("/held-%07d", i), make([]byte, size), zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+	}
+	for _, f := range sent {
+		if _, err := f.Wait(ctx); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// thin deletes all of n znodes but one of keep.
+func (h *holder) thin(n, keep int) {
+	h.t.Helper()
+	ctx := context.Background()
+	p, sent := h.c.Pipeline(), make([]zk.Future[struct{}], 0, n)
+	for i := range n {
+		if i%keep != 0 {
+			sent = append(sent, p.Delete(ctx, fmt.Sprintf("/held-%07d", i), -1))
+		}
+	}
+	for _, f := range sent {
+		if _, err := f.Wait(ctx); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// fits waits until the server takes no more than the bound for so many bytes of data, and znodes that there were.
+func (h *holder) fits(data, znodes int64) {
+	h.t.Helper()
+	bound, took := 2*data+memoryZnode*znodes+memoryFixed, int64(0)
+	for end := time.Now().Add(memoryPatience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if took = h.s.Memory(); took <= bound {
+			h.t.Logf("%d MiB of data take %d MiB", data>>20, took>>20)
+			return
+		}
+	}
+	h.t.Errorf("%d MiB of data take %d MiB, the bound is %d", data>>20, took>>20, bound>>20)
+}
+
+// TestMemoryOfSparseData deletes all but one of each 71 znodes of 900 bytes, in the order in which they were created, so that
+// hardly a page of the tree's memory is empty.
+func TestMemoryOfSparseData(t *testing.T) {
+	h := newHolder(t)
+	const n, size, keep = 300_000, 900, 71
+	h.create(n, size)
+	h.t.Logf("full: %d MiB", h.s.Memory()>>20)
+	h.thin(n, keep)
+	h.fits(n/keep*size, n)
+}
+
+// TestMemoryOfLargeData holds many large values.
+func TestMemoryOfLargeData(t *testing.T) {
+	h := newHolder(t)
+	const n, size, keep = 600, 750_000, 10
+	h.create(n, size)
+	h.fits(n*size, n)
+	h.thin(n, keep)
+	h.fits(n/keep*size, n)
+}
