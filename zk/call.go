@@ -47,7 +47,7 @@ type result struct {
 	data  []byte
 	names []string
 	acl   []ACL
-	multi []MultiResult
+	multi []jute.MultiResult
 	ids   []Identity
 	count int32
 }

@@ -3,11 +3,22 @@ package zk
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/zooid-project/zooid/jute"
 )
+
+// A MultiResult is the outcome of one operation of a Multi or MultiRead.
+type MultiResult struct {
+	Path     string   // of a create: the znode's, which a sequential mode has lengthened
+	Stat     Stat     // of a create, a set or a get
+	Data     []byte   // of a get
+	Children []string // of a list of children
+
+	// Err is why an operation of a MultiRead failed, a Code as of any call; nil if it
+	// succeeded. A Multi that fails has no results.
+	Err error
+}
 
 // CreateOp creates a znode; its MultiResult has Path, and Stat if the server tells
 // it (Apache's 3.8 does for containers and TTL znodes only, and Stat is zero).
@@ -103,19 +114,24 @@ func checkMultiOp(op jute.Op, o MultiOp) error {
 
 // multiOf returns k's results, or the error of the operation that failed.
 func (c *Client) multiOf(k *call, ops []MultiOp) ([]MultiResult, error) {
-	results := slices.Clone(k.res.multi) // a Future may ask again
+	answers := k.res.multi // kept as they are: a Future may ask again
+	results := make([]MultiResult, len(answers))
 	if len(results) != len(ops) {
 		return nil, &Error{Op: k.op.String(), Err: ErrMarshallingError, detail: fmt.Sprintf("%d results for %d operations", len(results), len(ops))}
 	}
-	for i := range results {
-		r := &results[i]
+	for i := range answers {
+		r := &answers[i]
 		// A failed multi answers 0 for those before the failing one, and
 		// RuntimeInconsistency for those after.
 		if k.op == jute.OpMulti && r.Op == jute.OpError && r.Err != jute.OK {
 			return nil, &Error{Op: k.op.String(), Err: &MultiError{i, ops[i].Op.String(), ops[i].Path, r.Err}}
 		}
+		results[i] = MultiResult{Path: r.Path, Stat: r.Stat, Data: r.Data, Children: r.Children}
+		if r.Op == jute.OpError && r.Err != jute.OK {
+			results[i].Err = r.Err
+		}
 		if r.Path != "" {
-			r.Path = stripRoot(c.root, r.Path)
+			results[i].Path = stripRoot(c.root, r.Path)
 		}
 	}
 	return results, nil

@@ -117,6 +117,15 @@ type Auth struct {
 	Auth   []byte
 }
 
+// String hides the credentials from logs.
+func (a Auth) String() string { return a.Scheme + " (credentials hidden)" }
+
+// GoString hides the credentials from logs.
+func (a Auth) GoString() string { return fmt.Sprintf("zk.Auth{%q, hidden}", a.Scheme) }
+
+// LogValue hides the credentials from logs.
+func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
 // A Session identifies a session to the server; whoever has it can take the
 // session over.
 type Session struct {
@@ -128,6 +137,16 @@ type Session struct {
 	// doesn't know it will serve the session.
 	LastZxid int64
 }
+
+// String returns the session's id, as servers write it; whoever had the password
+// could take the session over.
+func (s Session) String() string { return fmt.Sprintf("0x%x", s.ID) }
+
+// GoString hides the password from logs.
+func (s Session) GoString() string { return fmt.Sprintf("zk.Session{ID: 0x%x, hidden}", s.ID) }
+
+// LogValue hides the password from logs.
+func (s Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // RetryNever is the Options.Retry that leaves retrying to the caller.
 func RetryNever(int, error) (time.Duration, bool) { return 0, false }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 
 	"github.com/zooid-project/zooid/internal/sasl"
@@ -52,6 +53,12 @@ func (m digestMD5) Begin(string) (SASLLogin, error) {
 
 // String hides the password from logs.
 func (m digestMD5) String() string { return m.Name() + " as " + m.user }
+
+// GoString hides the password from logs.
+func (m digestMD5) GoString() string { return m.String() }
+
+// LogValue hides the password from logs.
+func (m digestMD5) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // saslStepsMax ends a login that goes round in circles; GSSAPI takes four steps.
 const saslStepsMax = 16

@@ -13,7 +13,6 @@ type (
 	WatcherType  = jute.WatcherType  // which watches to check or remove
 	AddWatchMode = jute.AddWatchMode // persistent or recursive
 	MultiOp      = jute.MultiOp      // one operation of a Multi or MultiRead
-	MultiResult  = jute.MultiResult  // its result
 	Code         = jute.Code         // an error code; errors.Is works with every one
 	Identity     = jute.ClientInfo   // one line of WhoAmI
 )

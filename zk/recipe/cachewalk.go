@@ -100,7 +100,7 @@ func ops(paths []string, op func(string) zk.MultiOp) []zk.MultiOp {
 // readable reports whether r is of a znode that exists and may be read.
 func readable(r zk.MultiResult) (bool, error) {
 	switch r.Err {
-	case 0:
+	case nil:
 		return true, nil
 	case zk.ErrNoNode, zk.ErrNoAuth:
 		return false, nil
