@@ -56,9 +56,10 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	addProcessor()
-	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	stop, cancel := stopSignals(log)
 	defer cancel()
 	opt.Stop = stop.Done()
+	logStart(log, cfg, &opt)
 	for {
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
@@ -68,9 +69,10 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "zooid server:", err)
 			return 1
 		}
+		st := s.Status()
+		log.Info("recovered", "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes)
 		select {
 		case <-stop.Done():
-			log.Info("stopping: a signal asked for it")
 			err = s.Close()
 		case err = <-s.Failed():
 			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {
@@ -88,6 +90,39 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 	}
+}
+
+// stopSignals returns a context that ends with the first signal that asks the server to
+// stop, and leaves a line that names it. Losing the terminal is one, unless the server
+// was started to outlive it (nohup).
+func stopSignals(log *slog.Logger) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, signals...)
+	go func() {
+		select {
+		case s := <-came:
+			log.Info("stopping: a signal asked for it", "signal", s.String())
+			cancel()
+		case <-ctx.Done():
+		}
+		signal.Stop(came)
+	}()
+	return ctx, cancel
+}
+
+// logStart says what starts: most questions about a log begin with it.
+func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
+	file := cfg.File
+	if file == "" {
+		file = "none"
+	}
+	log.Info("starting zooid", "version", version, "configuration", file, "id", o.ID, "servers", max(len(o.Members), 1),
+		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
 
 // addProcessor lets Go use one processor more than there are. One of its threads
@@ -151,7 +186,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		MemoryLimit:        memoryLimit(cfg),
 		SessionlessTimeout: cfg.Limits.SessionlessTimeout, TCPKeepAlive: cfg.Limits.TCPKeepAlive,
 		Settings: tree.Settings{
-			ExtendedTypes: cfg.Tree.TTL, Emulate353: cfg.Tree.Emulate353TTL, EnforceQuota: cfg.Tree.EnforceQuota,
+			ExtendedTypes: cfg.Tree.TTL, EnforceQuota: cfg.Tree.EnforceQuota,
 			SkipACL: cfg.Tree.SkipACL, ReconfigEnabled: cfg.Quorum.ReconfigEnabled, FeatureLevel: tree.FeatureLevelMax,
 		},
 		Auth:            authOptions(cfg),

@@ -106,7 +106,6 @@ type QuorumTLS struct {
 // Tree switches behaviour of the znode tree.
 type Tree struct {
 	TTL               bool          // TTL znodes may be created
-	Emulate353TTL     bool          // ephemeralOwner of TTL znodes has the layout of release 3.5.3
 	EnforceQuota      bool          // a write above a hard quota is refused
 	SkipACL           bool          // no ACL is checked
 	ContainerInterval time.Duration // between looks for empty containers

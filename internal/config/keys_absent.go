@@ -27,6 +27,7 @@ func absentKeys() []key {
 		unused("request_throttler.shutdownTimeout", asProp, millis, "10000", "a server that stops closes its connections at once; sessions go on elsewhere").in(0, int32Max),
 		unused("throttled_op_wait_time", asProp, millis, "0", whyThrottle).in(0, int32Max),
 		unused("maxBatchSize", asProp, integer, "1000", "the log is flushed whenever the disk is free").in(0, int32Max),
+		unused("emulate353TTLNodes", asProp, boolean, "false", "no tree that release 3.5.3 wrote is read"),
 		unused("enableEagerACLCheck", asProp, boolean, "false", "permissions are checked once, where a request is applied"),
 		unused("connectToLearnerMasterLimit", inFile, integer, "0", whyDial).in(0, int32Max),
 		unused("cnxTimeout", asProp, millis, "5000", whyDial).in(1, int32Max),

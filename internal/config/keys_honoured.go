@@ -74,7 +74,6 @@ func clusterKeys() []key {
 func treeKeys() []key {
 	return []key{
 		honour("extendedTypesEnabled", asProp, boolean, "true", func(c *Config) any { return &c.Tree.TTL }).was("false"),
-		honour("emulate353TTLNodes", asProp, boolean, "false", func(c *Config) any { return &c.Tree.Emulate353TTL }),
 		honour("enforceQuota", asProp, boolean, "false", func(c *Config) any { return &c.Tree.EnforceQuota }),
 		honour("skipACL", asProp, yesNo, "no", func(c *Config) any { return &c.Tree.SkipACL }),
 		honour("znode.container.checkIntervalMs", onlyD, millis, "60000", func(c *Config) any { return &c.Tree.ContainerInterval }).in(1, int32Max),

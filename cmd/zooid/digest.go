@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/auth"
+)
+
+const digestHelp = `usage: zooid digest [-alg SHA-256] USER:PASSWORD
+       zooid digest [-alg SHA-256] -
+
+Prints USER:HASH: the id of the scheme digest in an ACL, and the value of
+zookeeper.DigestAuthenticationProvider.superDigest. - reads USER:PASSWORD from
+standard input, so that the list of processes doesn't show it. -alg is what
+DigestAuthenticationProvider.digestAlg says, SHA1 unless it is set.
+`
+
+// credentialMax bounds what is read from standard input.
+const credentialMax = 4 << 10
+
+// runDigest prints the digest of a password.
+func runDigest(args []string, stdout, stderr io.Writer) int {
+	return digestOf(args, os.Stdin, stdout, stderr)
+}
+
+func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	algorithm := ""
+	if len(args) > 1 && (args[0] == "-alg" || args[0] == "--alg") {
+		algorithm, args = args[1], args[2:]
+	}
+	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+		fmt.Fprint(stdout, digestHelp)
+		return 0
+	}
+	if len(args) != 1 {
+		fmt.Fprint(stderr, digestHelp)
+		return 2
+	}
+	credential := args[0]
+	if credential == "-" {
+		line, err := bufio.NewReader(io.LimitReader(stdin, credentialMax)).ReadString('\n')
+		if err != nil && err != io.EOF {
+			fmt.Fprintln(stderr, "zooid digest: read standard input:", err)
+			return 1
+		}
+		credential = strings.TrimRight(line, "\r\n")
+	}
+	if user, password, ok := strings.Cut(credential, ":"); !ok || user == "" || password == "" {
+		fmt.Fprintln(stderr, "zooid digest: want a user and a password with a colon between them, as in super:PASSWORD")
+		return 2
+	}
+	text, err := auth.Digest(algorithm, credential)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid digest:", err)
+		return 2
+	}
+	fmt.Fprintln(stdout, text)
+	return 0
+}
