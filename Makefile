@@ -3,10 +3,28 @@
 
 GO ?= go
 
-.PHONY: build run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
+# The version is that of the git tag; without one, or without git, the program's own.
+VERSION ?= $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
+STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERSION))
+
+.PHONY: build install release lint run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.buildDate=$$(date -u +%F)" -o bin/zooid ./cmd/zooid
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o bin/zooid ./cmd/zooid
+
+# Puts zooid on the path: make install PREFIX=$HOME/.local
+PREFIX ?= /usr/local
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 0755 bin/zooid $(DESTDIR)$(PREFIX)/bin/zooid
+
+# Archives for Linux and macOS with their checksums, in dist/.
+release:
+	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) test/release.sh
+
+# What the compiler doesn't find; `test/lint.sh vuln` looks up known vulnerabilities. The tools' versions are pinned in the script.
+lint:
+	GO=$(GO) test/lint.sh
 
 run: build
 	./bin/zooid server

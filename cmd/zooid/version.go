@@ -10,6 +10,9 @@ import (
 // version is Zooid's own; releases set it with -ldflags "-X main.version=…".
 var version = "0.1.0-dev"
 
+// revision is set by -ldflags "-X main.revision=…" where the build has no record of version control.
+var revision = "unknown"
+
 // buildDate is set by -ldflags "-X main.buildDate=2006-01-02"; without it the date of the
 // commit stands in.
 var buildDate = ""
@@ -23,7 +26,7 @@ const protocolVersion = "3.9.5"
 // MAJOR.MINOR.MICRO-REVISION, built on DATE; clients parse the date, so there
 // is always one.
 func versionText() string {
-	revision, date := "unknown", "1970-01-01"
+	revision, date := revision, "1970-01-01"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {

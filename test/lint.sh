@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What the compiler and vet don't find. The tools are run at pinned versions and are no dependencies of the module.
+#   test/lint.sh         staticcheck and errorlint; fails if they find something
+#   test/lint.sh vuln    known vulnerabilities in what the binary uses, where the database can be reached
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+errorlint=github.com/polyfloyd/go-errorlint@v1.8.0
+govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+# Packages in which errors are compared by errors.Is and errors.As alone. The list only grows.
+wrapped="./cmd/... ./jute ./internal/auth ./internal/check ./internal/config ./internal/export ./internal/freeport
+	./internal/lograte ./internal/memory ./internal/metrics ./internal/quorum ./internal/sasl ./internal/socket
+	./internal/tree ./internal/watch"
+
+if [ "${1:-}" = vuln ]; then
+	if report=$(timeout 120 "$go" run $govulncheck ./cmd/... 2>&1); then
+		echo "no known vulnerabilities are reached"
+	elif grep -qx 'exit status 3' <<<"$report"; then # it found some
+		echo "$report"
+		exit 1
+	else
+		echo "skipped: the database of vulnerabilities can't be read: $(grep -m1 govulncheck: <<<"$report" || true)"
+	fi
+	exit
+fi
+"$go" run $staticcheck ./...
+# shellcheck disable=SC2086
+"$go" run $errorlint -test=false $wrapped
