@@ -18,8 +18,21 @@ const (
 	fileLinesMax     = 800
 	testFileLinesMax = 1500
 	funcLinesMax     = 100
-	packageLinesMax  = 8000
+	packageLinesMax  = 5000
 )
+
+// largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
+// why, and how each is to be cut.
+var largePackages = map[string]int{
+	"internal/bench":   7750,
+	"internal/check":   7500,
+	"internal/cli":     8000,
+	"internal/quorum":  7250,
+	"internal/replica": 5750,
+	"internal/sim":     6000,
+	"internal/storage": 5750,
+	"internal/tree":    6500,
+}
 
 var (
 	vagueName = regexp.MustCompile(`^(util|utils|common|helpers?|misc|base|shared|core|impl|constants)$|_impl$|_utils?$`)
@@ -69,8 +82,12 @@ func TestTidy(t *testing.T) {
 		ast.Inspect(f, c.node)
 	})
 	for pkg, n := range lines {
-		if n > packageLinesMax {
-			t.Errorf("%s: %d lines; a package has at most %d", pkg, n, packageLinesMax)
+		most := max(packageLinesMax, largePackages[pkg])
+		if n > most {
+			t.Errorf("%s: %d lines; this package has at most %d", pkg, n, most)
+		}
+		if largePackages[pkg] != 0 && n <= packageLinesMax {
+			t.Errorf("%s: it has %d lines and is no large package any more; take it off the list", pkg, n)
 		}
 		if !documented[pkg] {
 			t.Errorf("%s: no package comment", pkg)
