@@ -34,7 +34,8 @@ internal/socket:
 internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
-internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore
+internal/fourletter: internal/metrics internal/replica internal/watch
+internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
 internal/check:   jute
 internal/bench:   jute internal/freeport
 internal/export:  jute

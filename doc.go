@@ -11,6 +11,7 @@
 //	internal/quorum   raft: agrees on opaque entries
 //	internal/replica  a server's copy of the service: order of requests, sessions, events; pure
 //	internal/restore  trees of snapshots
+//	internal/fourletter  the four-letter words
 //	internal/server   listeners, connections; assembles the above
 //	internal/config   zoo.cfg to plain structs
 //	internal/metrics  one registry for mntr, admin commands and Prometheus

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
@@ -106,7 +107,7 @@ func helloSize(in []byte) (size int, ok bool) {
 // nil returned.
 func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	if _, ok := helloSize(in); !ok {
-		if word := string(in[:frameHead]); isFourLetterWord(word) {
+		if word := string(in[:frameHead]); fourletter.Is(word) {
 			s.fourLetterWord(nc, word, in[frameHead:])
 			return nil
 		}

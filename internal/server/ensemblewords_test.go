@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"net"
 	"regexp"
 	"strings"
@@ -35,7 +36,7 @@ func TestWordsByRole(t *testing.T) {
 			return ask(t, conn, name)
 		}
 		mode := c.servers[id].Status().Mode
-		peerType := map[bool]string{false: "0", true: "1"}[mode == ModeObserver]
+		peerType := map[bool]string{false: "0", true: "1"}[mode == fourletter.ModeObserver]
 		tail := "initLimit=10\nsyncLimit=5\nelectionAlg=3\nelectionPort=3|4\nquorumPort=1|2\npeerType=" + peerType + "\nmembership: \n"
 		if conf := word("conf"); !strings.Contains(conf, tail) || !regexp.MustCompile(`\n101 127\.0\.0\.1:\d+ observer\nversion=[0-9a-f]+$`).MatchString(conf) {
 			t.Errorf("conf of a %s:\n%s", mode, conf)
@@ -45,7 +46,7 @@ func TestWordsByRole(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			mntr = word("mntr")
 		}
-		leads := mode == ModeLeader
+		leads := mode == fourletter.ModeLeader
 		if leads {
 			leaders++
 		}
@@ -54,7 +55,7 @@ func TestWordsByRole(t *testing.T) {
 				t.Errorf("mntr of a %s has %s: %v", mode, name, !leads)
 			}
 		}
-		if observes := regexp.MustCompile(`(?m)^zk_observer_master_id\t[12]$`).MatchString(mntr); observes != (mode == ModeObserver) || !strings.Contains(mntr, "zk_quorum_size\t2\n") {
+		if observes := regexp.MustCompile(`(?m)^zk_observer_master_id\t[12]$`).MatchString(mntr); observes != (mode == fourletter.ModeObserver) || !strings.Contains(mntr, "zk_quorum_size\t2\n") {
 			t.Errorf("mntr of a %s:\n%s", mode, mntr)
 		}
 	}

@@ -9,17 +9,16 @@ import (
 	"runtime/debug"
 	rtmetrics "runtime/metrics"
 	"strings"
-)
 
-// A Variable is one line of the envi word.
-type Variable struct{ Name, Value string }
+	"github.com/zooid-project/zooid/internal/fourletter"
+)
 
 // none is what Java says of a property it doesn't have.
 const none = "<NA>"
 
 // Environment returns what the envi word tells of the process: Apache's keys in
 // Apache's order, with the nearest that a Go process has.
-func (s *Server) Environment() []Variable {
+func (s *Server) Environment() []fourletter.Variable {
 	host, _ := os.Hostname()
 	exe, _ := os.Executable()
 	wd, _ := os.Getwd()
@@ -28,25 +27,25 @@ func (s *Server) Environment() []Variable {
 		name, home = u.Username, u.HomeDir
 	}
 	free, most, total := processMemory()
-	list := []Variable{
-		{"zookeeper.version", s.opt.Version},
-		{"host.name", host},
-		{"java.version", runtime.Version()},
-		{"java.vendor", "The Go Authors"},
-		{"java.home", none},
-		{"java.class.path", exe},
-		{"java.library.path", none},
-		{"java.io.tmpdir", os.TempDir()},
-		{"java.compiler", runtime.Compiler},
-		{"os.name", javaSystem(runtime.GOOS)},
-		{"os.arch", runtime.GOARCH},
-		{"os.version", kernelVersion()},
-		{"user.name", name},
-		{"user.home", home},
-		{"user.dir", wd},
-		{"os.memory.free", megabytes(free)},
-		{"os.memory.max", megabytes(most)},
-		{"os.memory.total", megabytes(total)},
+	list := []fourletter.Variable{
+		{Name: "zookeeper.version", Value: s.opt.Version},
+		{Name: "host.name", Value: host},
+		{Name: "java.version", Value: runtime.Version()},
+		{Name: "java.vendor", Value: "The Go Authors"},
+		{Name: "java.home", Value: none},
+		{Name: "java.class.path", Value: exe},
+		{Name: "java.library.path", Value: none},
+		{Name: "java.io.tmpdir", Value: os.TempDir()},
+		{Name: "java.compiler", Value: runtime.Compiler},
+		{Name: "os.name", Value: javaSystem(runtime.GOOS)},
+		{Name: "os.arch", Value: runtime.GOARCH},
+		{Name: "os.version", Value: kernelVersion()},
+		{Name: "user.name", Value: name},
+		{Name: "user.home", Value: home},
+		{Name: "user.dir", Value: wd},
+		{Name: "os.memory.free", Value: megabytes(free)},
+		{Name: "os.memory.max", Value: megabytes(most)},
+		{Name: "os.memory.total", Value: megabytes(total)},
 	}
 	for i := range list {
 		if list[i].Value == "" {

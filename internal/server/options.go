@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -20,6 +21,9 @@ type DivergedError = quorum.DivergedError
 // PanicError is what Failed delivers of a server on which applying an entry panicked. The
 // process had best end without Close, which waits for connections to end.
 type PanicError = quorum.PanicError
+
+// ShownEnsemble is what the conf word prints of an ensemble.
+type ShownEnsemble = fourletter.ShownEnsemble
 
 // SASLOptions are the settings of logins by SASL.
 type SASLOptions = replica.SASLOptions

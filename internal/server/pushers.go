@@ -1,9 +1,10 @@
 package server
 
 import (
-	"github.com/zooid-project/zooid/internal/replica"
 	"runtime"
 	"sync"
+
+	"github.com/zooid-project/zooid/internal/replica"
 )
 
 // pushers write to the connections that got output, each as far as that can't

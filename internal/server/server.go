@@ -10,10 +10,10 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
@@ -42,7 +42,7 @@ type Server struct {
 	// clientLog is for lines about single clients, of which there is a limit.
 	clientLog *slog.Logger
 	started   time.Time
-	words     map[string]bool
+	words     *fourletter.Words
 	fatal     chan error
 	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
 	spaceRefuse uint64
@@ -56,7 +56,6 @@ type Server struct {
 	meters     *replica.Meters
 	secure     secureCounts
 	pushers    pushers
-	trace      atomic.Int64 // mask of gtmk and stmk
 
 	once   sync.Once
 	closed error
@@ -81,10 +80,9 @@ func Open(opt Options) (*Server, error) {
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
 		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
-		words: whitelist(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
+		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
 	s.meters = replica.NewMeters(s.gauges())
-	s.trace.Store(traceMaskDefault)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, err
@@ -239,6 +237,9 @@ func (s *Server) fail(err error) {
 // Failed delivers the error after which the server must be closed, if it comes
 // to that.
 func (s *Server) Failed() <-chan error { return s.fatal }
+
+// Replica returns the server's copy of the service.
+func (s *Server) Replica() *replica.Replica { return s.replica }
 
 // now is a monotonic clock in ns.
 func (s *Server) now() int64 { return int64(time.Since(s.started)) }

@@ -2,62 +2,42 @@ package server
 
 import (
 	"cmp"
-	"github.com/zooid-project/zooid/internal/replica"
 	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-)
 
-// The modes of a server, in Apache's words.
-const (
-	ModeStandalone = "standalone"
-	ModeLeader     = "leader"
-	ModeFollower   = "follower"
-	ModeObserver   = "observer"
-	ModeReadOnly   = "read-only"
+	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/replica"
 )
-
-// Status is what a server tells of itself: the srvr and stat words print it, the
-// admin server too. Serving is true on a server that is read-only; while it is false
-// most words say nothing else.
-type Status struct {
-	replica.View
-	Version string
-	Mode    string
-	// PeerState is what an ensemble's server says of its part in it: "leading -
-	// broadcast". It is empty for a server alone.
-	PeerState   string
-	Connections int // clients or not
-}
 
 // Status returns what the server tells of itself now. It holds up nothing.
-func (s *Server) Status() Status {
+func (s *Server) Status() fourletter.Status {
 	v := s.replica.View()
 	mode, peerState := s.mode(v.Leads)
 	if v.ReadOnly {
-		v.Serving, mode, peerState = true, ModeReadOnly, ""
+		v.Serving, mode, peerState = true, fourletter.ModeReadOnly, ""
 	}
-	return Status{View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount()}
+	return fourletter.Status{View: v, Version: s.opt.Version, Mode: mode, PeerState: peerState, Connections: s.connCount()}
 }
 
 // mode returns what this server is in its ensemble, in two of Apache's ways. A
 // follower stays one while there is no leader: it keeps its clients.
 func (s *Server) mode(leads bool) (mode, peerState string) {
 	if len(s.opt.Members) <= 1 {
-		return ModeStandalone, ""
+		return fourletter.ModeStandalone, ""
 	}
 	for _, m := range s.opt.Members {
 		if m.ID == s.opt.ID && m.Observer {
-			return ModeObserver, "observing - broadcast"
+			return fourletter.ModeObserver, "observing - broadcast"
 		}
 	}
 	if leads {
-		return ModeLeader, "leading - broadcast"
+		return fourletter.ModeLeader, "leading - broadcast"
 	}
-	return ModeFollower, "following - broadcast"
+	return fourletter.ModeFollower, "following - broadcast"
 }
 
 func (s *Server) connCount() int {
@@ -89,26 +69,20 @@ func (s *Server) Connections() []replica.Connection {
 	return list
 }
 
-// ConnectionExpiry says when a connection of which nothing is heard is closed.
-type ConnectionExpiry struct {
-	replica.Connection
-	Expires time.Time
-}
-
 // ConnectionExpiries returns the connections by the time at which they are
 // closed, in steps of the time that a connection without a session has.
-func (s *Server) ConnectionExpiries() []ConnectionExpiry {
+func (s *Server) ConnectionExpiries() []fourletter.ConnectionExpiry {
 	now, wall := s.now()/1e6, time.Now()
 	step := max(s.opt.SessionlessTimeout.Milliseconds(), 1)
-	var list []ConnectionExpiry
+	var list []fourletter.ConnectionExpiry
 	for _, c := range s.Connections() {
 		ends := now + step
 		if c.Session != 0 {
 			ends = c.LastHeard + int64(c.Timeout)
 		}
-		list = append(list, ConnectionExpiry{c, wall.Add(time.Duration((ends/step+1)*step-now) * time.Millisecond)})
+		list = append(list, fourletter.ConnectionExpiry{Connection: c, Expires: wall.Add(time.Duration((ends/step+1)*step-now) * time.Millisecond)})
 	}
-	slices.SortStableFunc(list, func(a, b ConnectionExpiry) int {
+	slices.SortStableFunc(list, func(a, b fourletter.ConnectionExpiry) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Session, b.Session))
 	})
 	return list
@@ -126,36 +100,9 @@ func javaSocket(remote string) string {
 	return host + ":" + port
 }
 
-// Configuration is what the conf word prints.
-type Configuration struct {
-	ClientPort        int
-	SecureClientPort  int // -1: none
-	DataDir, LogDir   string
-	DataSize, LogSize int64 // bytes of the files in them
-	Tick              time.Duration
-	MaxClientCnxns    int
-	SessionTimeoutMin time.Duration
-	SessionTimeoutMax time.Duration
-	Backlog           int   // -1: the system's
-	ServerID          int64 // 0 for a standalone server
-
-	Ensemble   bool // the rest is there
-	Shown      ShownEnsemble
-	Observer   bool
-	Membership string // as /zookeeper/config has it; "" on a read-only server, which can't know it
-}
-
-// ShownEnsemble holds settings of an ensemble that tools ask for and that steer
-// Apache's protocols, not these.
-type ShownEnsemble struct {
-	InitLimit, SyncLimit int // ticks
-	// Ports of this server's line, several joined by "|".
-	QuorumPorts, ElectionPorts string
-}
-
 // Configuration returns the settings in force.
-func (s *Server) Configuration() Configuration {
-	c := Configuration{
+func (s *Server) Configuration() fourletter.Configuration {
+	c := fourletter.Configuration{
 		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: s.opt.MaxClientConnections,
 		SessionTimeoutMin: s.opt.SessionTimeoutMin, SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
@@ -164,8 +111,8 @@ func (s *Server) Configuration() Configuration {
 	}
 	if len(s.opt.Members) > 1 {
 		st := s.Status()
-		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == ModeObserver
-		if st.Mode != ModeReadOnly {
+		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == fourletter.ModeObserver
+		if st.Mode != fourletter.ModeReadOnly {
 			c.Membership, _ = s.replica.Members()
 		}
 	}

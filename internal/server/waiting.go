@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter"
 )
 
 // A server with an empty data directory waits until it has met its peers, maybe
@@ -120,12 +122,11 @@ const turnAwayPatience = time.Second
 func (s *Server) turnAway(nc net.Conn) {
 	nc.SetDeadline(time.Now().Add(turnAwayPatience))
 	var head [4]byte
-	if _, err := io.ReadFull(nc, head[:]); err != nil || !isFourLetterWord(string(head[:])) {
+	if _, err := io.ReadFull(nc, head[:]); err != nil || !fourletter.Is(string(head[:])) {
 		return
 	}
-	var a answer
-	s.answerWord(&a, nc, string(head[:]), false)
-	if _, err := nc.Write(a.text()); err == nil {
+	ask := fourletter.Ask{Word: string(head[:]), Remote: javaSocket(nc.RemoteAddr().String()), Rest: nc}
+	if _, err := nc.Write(s.words.Answer(s, ask)); err == nil {
 		linger(nc)
 	}
 }

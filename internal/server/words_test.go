@@ -338,6 +338,9 @@ func TestWordsWhileNotServing(t *testing.T) {
 	}
 }
 
+// telnetInterrupt is what telnet sends on ^C.
+const telnetInterrupt = "\xff\xf4\xff\xfd"
+
 func TestWhitelist(t *testing.T) {
 	t.Parallel()
 	const refusal = " is not executed because it is not in the whitelist.\n"

@@ -1,4 +1,4 @@
-package server
+package fourletter
 
 import (
 	"slices"
@@ -130,15 +130,15 @@ func onlyLeaders(name string) bool {
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 // dump is dump.
-func (s *Server) dump(a *answer) {
-	mode := s.Status().Mode
+func (a *answer) dump() {
+	mode, r := a.of.Status().Mode, a.of.Replica()
 	now := time.Now()
-	sessions, more := s.replica.SessionExpiries(now, wordBytesMax)
+	sessions, more := r.SessionExpiries(now, AnswerBytesMax)
 	a.cut = a.cut || more
 	a.print("SessionTracker dump:\n")
 	kind := "Session"
-	if s.replica.HasLocalSessions() {
-		local, more := s.replica.LocalSessionExpiries(now, wordBytesMax)
+	if r.HasLocalSessions() {
+		local, more := r.LocalSessionExpiries(now, AnswerBytesMax)
 		a.cut = a.cut || more
 		a.sessionSets("Local Session", local)
 		kind = "Global Session"
@@ -148,10 +148,10 @@ func (s *Server) dump(a *answer) {
 	} else {
 		a.sessionSets(kind, sessions)
 	}
-	ephemerals, more := s.replica.Ephemerals(wordBytesMax - a.buf.Len())
+	ephemerals, more := r.Ephemerals(AnswerBytesMax - a.buf.Len())
 	a.cut = a.cut || more
 	a.ephemerals(ephemerals)
-	conns := s.ConnectionExpiries()
+	conns := a.of.ConnectionExpiries()
 	a.print("Connections dump:\n")
 	a.expirySets("Connections", expiries(conns, func(e ConnectionExpiry) time.Time { return e.Expires }), func(i int) string {
 		return "ip: /" + conns[i].Remote + " sessionId: " + replica.SessionText(conns[i].Session)

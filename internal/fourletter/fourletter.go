@@ -1,0 +1,202 @@
+// Package fourletter answers the four-letter words: short commands, sent in place of a
+// connect request, by which scripts and monitoring systems ask a server how it is. Their
+// texts are Apache's to the byte. It reads nothing of the network but what follows a word,
+// and looks at a server by its Status and its replica by one View.
+package fourletter
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/replica"
+)
+
+// AnswerBytesMax bounds an answer. dump, wchc and wchp can be as large as the
+// tree, and are made in memory: a slow reader must hold no lock.
+const AnswerBytesMax = 8 << 20
+
+// traceMaskDefault is Apache's: requests, server packets, sessions, warnings.
+// The mask is kept for tools that ask, and traces nothing.
+const traceMaskDefault = 306
+
+// A word is one four-letter word: the first four bytes of a connection that is
+// no session.
+type word struct {
+	name string
+	// idle is the answer while the server isn't serving; with "" the word runs.
+	idle string
+	run  func(a *answer)
+}
+
+const notServing = "This ZooKeeper instance is not currently serving requests"
+
+// table returns all words that Apache has.
+func table() []word {
+	const idle = notServing + "\n"
+	return []word{
+		{"conf", idle, func(a *answer) { a.configuration(a.of.Configuration()) }},
+		{"cons", idle, func(a *answer) { a.connections(a.connectionsSeen(), false) }},
+		{"crst", idle, func(a *answer) { a.of.Replica().ResetConnections(); a.print("Connection stats reset.\n") }},
+		{"dirs", idle, func(a *answer) { a.sizes(a.of.DataSizes()) }},
+		{"dump", idle, (*answer).dump},
+		{"envi", "", func(a *answer) { a.environment(a.of.Environment()) }},
+		{"gtmk", "", func(a *answer) { a.print("%d", a.words.trace.Load()) }},
+		{"hash", notServing, func(a *answer) { a.digests(a.of.Replica().Digests()) }},
+		{"isro", "null", func(a *answer) { a.readOnly(a.of.Status()) }},
+		{"mntr", idle, func(a *answer) { a.monitor(a.of.Status(), a.of.Metrics()) }},
+		{"ruok", "", func(a *answer) { a.print("imok") }},
+		{"srst", idle, func(a *answer) { a.of.Replica().ResetStats(); a.print("Server stats reset.\n") }},
+		{"srvr", idle, func(a *answer) { a.server(a.of.Status(), nil) }},
+		{"stat", idle, func(a *answer) { a.server(a.of.Status(), a.connectionsSeen()) }},
+		{"stmk", "", (*answer).setTraceMask},
+		{"wchc", idle, func(a *answer) { a.watchesBySession(a.of.Replica().WatchesBySession(AnswerBytesMax)) }},
+		{"wchp", idle, func(a *answer) { a.watchesByPath(a.of.Replica().WatchesByPath(AnswerBytesMax)) }},
+		{"wchs", idle, func(a *answer) { a.watchSummary(a.of.Replica().WatchSummary()) }},
+		{telnetInterrupt, "", func(*answer) {}},
+	}
+}
+
+// telnetInterrupt is what telnet sends on ^C: close, after the usual message.
+const telnetInterrupt = "\xff\xf4\xff\xfd"
+
+// Is reports whether name is a word.
+func Is(name string) bool {
+	for _, w := range table() {
+		if w.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed returns the set of words that may be answered; srvr always may, and
+// "*" stands for all.
+func allowed(names []string) map[string]bool {
+	set := map[string]bool{"srvr": true}
+	for _, n := range names {
+		n = strings.TrimSpace(n)
+		if n == "*" {
+			for _, w := range table() {
+				set[w.name] = true
+			}
+			return set
+		}
+		set[n] = true
+	}
+	return set
+}
+
+// A Server is what the words ask.
+type Server interface {
+	Status() Status
+	Configuration() Configuration
+	Environment() []Variable
+	DataSizes() (data, log int64)
+	// Connections returns all connections, their addresses as Java prints them, and
+	// ConnectionExpiries when they are closed if nothing is heard of them.
+	Connections() []replica.Connection
+	ConnectionExpiries() []ConnectionExpiry
+	Metrics() *metrics.Registry
+	// Replica is not asked before the server serves for the first time.
+	Replica() *replica.Replica
+}
+
+// Words are those that a server answers.
+type Words struct {
+	allowed map[string]bool
+	trace   atomic.Int64 // mask of gtmk and stmk
+}
+
+// New returns the words of a whitelist, "*" for all; srvr is always answered.
+func New(whitelist []string) *Words {
+	w := &Words{allowed: allowed(whitelist)}
+	w.trace.Store(traceMaskDefault)
+	return w
+}
+
+// An Ask is one word of one connection.
+type Ask struct {
+	Word    string
+	Remote  string    // the client's address, as Java prints it
+	Rest    io.Reader // what follows the word
+	Serving bool
+}
+
+// Answer returns the answer to a word; it may be empty.
+func (w *Words) Answer(of Server, ask Ask) []byte {
+	a := answer{of: of, words: w, ask: ask}
+	if !w.allowed[ask.Word] {
+		a.print("%s is not executed because it is not in the whitelist.\n", Printable(ask.Word))
+		return a.text()
+	}
+	for _, word := range table() {
+		switch {
+		case word.name != ask.Word:
+		case word.idle != "" && !ask.Serving:
+			a.print("%s", word.idle)
+		default:
+			word.run(&a)
+		}
+	}
+	return a.text()
+}
+
+// Printable names a word in messages, as Apache does.
+func Printable(name string) string {
+	if name == telnetInterrupt {
+		return "telnet close"
+	}
+	return name
+}
+
+// setTraceMask is stmk, whose name is followed by the new mask. Without it there
+// is no answer.
+func (a *answer) setTraceMask() {
+	var mask [8]byte
+	if _, err := io.ReadFull(a.ask.Rest, mask[:]); err != nil {
+		return
+	}
+	a.words.trace.Store(int64(binary.BigEndian.Uint64(mask[:])))
+	a.print("%d", a.words.trace.Load())
+}
+
+// connectionsSeen returns the connections, that of the word itself as Apache
+// shows it.
+func (a *answer) connectionsSeen() []replica.Connection {
+	list := a.of.Connections()
+	for i := range list {
+		if c := &list[i]; c.Session == 0 && c.Remote == a.ask.Remote {
+			c.Interest, c.Received = 0, 1
+		}
+	}
+	return list
+}
+
+// An answer is the text of a word being made.
+type answer struct {
+	of    Server
+	words *Words
+	ask   Ask
+	buf   bytes.Buffer
+	cut   bool // something is left out at the end
+}
+
+func (a *answer) print(format string, args ...any) { fmt.Fprintf(&a.buf, format, args...) }
+
+// text returns the answer, cut at the end of a line if it is too long.
+func (a *answer) text() []byte {
+	text := a.buf.Bytes()
+	if len(text) > AnswerBytesMax {
+		text = text[:bytes.LastIndexByte(text[:AnswerBytesMax], '\n')+1]
+		a.cut = true
+	}
+	if a.cut {
+		text = fmt.Appendf(text, "This answer is cut here: a four-letter word says no more than %d MiB.\n", AnswerBytesMax>>20)
+	}
+	return text
+}
