@@ -250,7 +250,7 @@ func (d *doubts) judge(l *Loop) {
 // state there is nobody to contradict it: it goes on, and goes on asking the others.
 func (d *doubts) giveUp(l *Loop) {
 	own, others, differ := d.votes[l.o.ID], 0, false
-	for id, digest := range d.votes {
+	for id, digest := range d.votes { // any order: they are counted
 		if id != l.o.ID {
 			others, differ = others+1, differ || digest != own
 		}
