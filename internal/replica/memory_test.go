@@ -69,6 +69,12 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
 		t.Fatalf("9 requests of 900 KB without an answer are %d bytes in the account", n)
 	}
+	for len(s.forward()) > 0 { // they leave the outbox, and are kept until they are answered
+	}
+	use, _ = s.r.AccountMemory(0, 1<<40)
+	if n := use.Unanswered - before.Unanswered; n < 9*900_000 {
+		t.Fatalf("9 requests of 900 KB that were forwarded are %d bytes in the account", n)
+	}
 	if _, step := s.r.AccountMemory(0, use.Total()); step < memory.RefuseGrowth {
 		t.Fatalf("step %d at the limit", step)
 	}

@@ -213,6 +213,9 @@ func TestMemoryLimit(t *testing.T) {
 				t.Fatal("10,000 connections on a server that may use 4 MiB")
 			}
 		}
+		if m.s.replica.View().MemoryRefused == 0 {
+			t.Errorf("after %d connections one was refused, and not for lack of memory", len(clients))
+		}
 		if h, _ := m.old.call(jute.OpExists, reading("/there", false)); h.Err != jute.OK {
 			t.Errorf("a read while sessions are refused: %v", h.Err)
 		}
