@@ -25,6 +25,7 @@ func TestBegin(t *testing.T) {
 	begun := answer{reply: JoinReply{New: true, Begun: true}, cluster: 7}
 	with := answer{reply: JoinReply{New: true}, cluster: 7} // began when this server was known to be empty
 	old := answer{cluster: 7}
+	heard := answer{reply: JoinReply{Hearsay: true}}
 	leads := answer{reply: JoinReply{Go: true, Index: 9}, cluster: 7}
 	for _, c := range []struct {
 		name    string
@@ -42,6 +43,7 @@ func TestBegin(t *testing.T) {
 		{"two began by themselves", begun, begun, 0, true},
 		{"one belongs to an ensemble", old, silent, 0, false},
 		{"one belongs to an ensemble and one is empty", old, empty, 0, false},
+		{"one has heard of an ensemble and one is empty", heard, empty, 0, false},
 		{"the leader lets it in", old, leads, 7, true},
 	} {
 		members := []Member{{ID: 1}, {ID: 2}, {ID: 3}}
@@ -77,36 +79,21 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 				_, err := Discover(ctx, 1, 1, members, self, sharing("a secret"), slog.New(slog.DiscardHandler))
 				decided <- err
 			}()
+			answered := answerJoins(ctx, other, ours, joinReplied{state: joinEmpty, cluster: 7})
 			if known {
 				asker := newTransport(2, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
 				defer asker.cancel()
-				if r, err := asker.askOne(ctx, members[0]); err != nil || r.state != joinEmpty {
-					t.Fatalf("the empty server answers state %d, %v", r.state, err)
+				for state := joinWait; state != joinEmpty; { // it has to ask its peers first
+					r, err := asker.askOne(ctx, members[0])
+					if err != nil {
+						t.Fatal(err)
+					}
+					state = r.state
+				}
+				for len(answered) > 0 {
+					<-answered
 				}
 			}
-			answered := make(chan struct{})
-			go func() {
-				for {
-					c, err := other.Accept()
-					if err != nil {
-						return
-					}
-					readVersion(c)
-					over, _, err := ours.Keys.acceptProof(c)
-					if err != nil {
-						c.Close() // it asks itself who it is
-						continue
-					}
-					readHello(over)
-					writeAnswer(over, "")
-					over.Write(joinReplied{state: joinEmpty, cluster: 7}.append(nil))
-					c.Close()
-					select {
-					case answered <- struct{}{}:
-					case <-ctx.Done():
-					}
-				}
-			}()
 			for range 5 { // each is a question of the empty server
 				select {
 				case <-answered:
@@ -124,6 +111,66 @@ func TestBeginsWithOneThatBegan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// answerJoins answers who asks on l how to begin, and tells of each.
+func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinReplied) chan struct{} {
+	answered := make(chan struct{}, 1000)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			readVersion(c)
+			over, _, err := ours.Keys.acceptProof(c)
+			if err != nil {
+				c.Close() // it asks itself who it is
+				continue
+			}
+			readHello(over)
+			writeAnswer(over, "")
+			over.Write(reply.append(nil))
+			c.Close()
+			select {
+			case answered <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return answered
+}
+
+// TestEmptyServerTellsOfEnsemble asks an empty server how to begin that knows, or may
+// come to know, of an ensemble: it must not be taken for one to begin with. Its
+// configuration can name servers that the asker's doesn't.
+func TestEmptyServerTellsOfEnsemble(t *testing.T) {
+	t.Parallel()
+	self, other := listenLocal(t), listenLocal(t)
+	members := []Member{{ID: 1, Addrs: []string{self.Addr().String()}}, {ID: 2, Addrs: []string{other.Addr().String()}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		Discover(ctx, 1, 1, members, self, sharing("a secret"), slog.New(slog.DiscardHandler))
+		close(over)
+	}()
+	asker := newTransport(3, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
+	defer asker.cancel()
+	var answered chan struct{}
+	for i := range 20 {
+		if i == 10 {
+			answered = answerJoins(ctx, other, sharing("a secret"), joinReplied{state: joinWait, cluster: 7})
+		}
+		if i > 10 {
+			<-answered
+		}
+		if r, err := asker.askOne(ctx, members[0]); err != nil || r.state != joinWait || r.cluster != 0 {
+			t.Fatalf("question %d: the empty server answers state %d of cluster %d, %v", i, r.state, r.cluster, err)
+		}
+	}
+	cancel()
+	<-over
 }
 
 func listenLocal(t *testing.T) net.Listener {

@@ -28,6 +28,12 @@ import (
 //
 //	If a peer belongs to one, the server joins that, as lost.go says.
 //
+//	A peer that is empty may have an older configuration than this server, or a newer
+//	one, and know of an ensemble that this server can't ask. So it says that it is
+//	empty only once it has asked all of its own peers, and as long as none of them
+//	belongs to one. It tells only what it has heard from such a peer itself: two empty
+//	servers don't keep each other waiting.
+//
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster's place
 //	answer to it: state(1) cluster(8) index(8) term(8)
 //
@@ -36,7 +42,7 @@ type joinState byte
 
 const (
 	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
-	joinWait                   // the peer has one; it doesn't lead, or must take the asker out first
+	joinWait                   // the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
 	joinGo                     // the peer leads, and the asker was taken out
 	joinTwin                   // the peer leads, and a server with that id is running
 )
@@ -128,8 +134,12 @@ func (t *transport) answerOneEmpty(raw net.Conn) {
 	writeAnswer(a.Conn, "")
 	switch h.kind {
 	case connJoin:
-		t.noteAsker(h.from)
-		a.Write(joinReplied{state: joinEmpty}.append(nil))
+		state := joinWait
+		if t.alone.Load() {
+			state = joinEmpty
+			t.noteAsker(h.from)
+		}
+		a.Write(joinReplied{state: state}.append(nil))
 	case connLife:
 		a.Write(binary.BigEndian.AppendUint32(nil, t.life()))
 	}
@@ -187,13 +197,17 @@ var errUnclear = errors.New("not enough peers have answered")
 
 // ask makes one round.
 func (t *transport) ask(ctx context.Context, members []Member) (b Beginning, waiting []string, err error) {
+	alone := true
 	b, waiting, ok := Begin(t.id, members, func(m Member) (JoinReply, uint64, error) {
 		r, err := t.askOne(ctx, m)
+		hearsay := err == nil && r.state == joinWait && r.cluster == 0
+		alone = alone && (err != nil || r.state == joinEmpty || hearsay)
 		if r.state == joinTwin {
 			err = fmt.Errorf("a server %d is running already: %s", t.id, sameID)
 		}
-		return JoinReply{New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Go: r.state == joinGo, Index: r.index, Term: r.term}, r.cluster, err
+		return JoinReply{Hearsay: hearsay, New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Go: r.state == joinGo, Index: r.index, Term: r.term}, r.cluster, err
 	})
+	t.alone.Store(alone)
 	if !ok {
 		return b, waiting, errUnclear
 	}
@@ -223,6 +237,9 @@ func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, clu
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
 		case reply.Go:
 			return Beginning{Cluster: cluster, JoinedAfter: reply.Index, JoinedTerm: reply.Term}, nil, true
+		case reply.Hearsay:
+			known = true
+			waiting = append(waiting, fmt.Sprintf("server %d is empty too, and is asking its own peers, or has heard of an ensemble", m.ID))
 		case !reply.New:
 			known = true
 			waiting = append(waiting, fmt.Sprintf("server %d belongs to an ensemble; its leader must let this server in", m.ID))
@@ -292,13 +309,16 @@ func (p *Peer) Reachable(ctx context.Context, members []Member) int {
 
 // A JoinReply answers EventJoin.
 type JoinReply struct {
-	New   bool   // this server has only just begun: there was no election yet
-	Begun bool   // New, and it has a log
-	Go    bool   // the server may start; the life that asks was taken out
-	Index uint64 // with Go: of the entry that took it out
-	Term  uint64 // with Go: of that entry
-	Twin  bool   // a server with this id is running and connected
-	Ask   bool   // the asker's own address is to say that it is empty: then tell again, with Empty
+	New   bool // this server has only just begun: there was no election yet
+	Begun bool // New, and it has a log
+	// Hearsay says that the server is empty and has not asked all of its peers yet, or
+	// that one of them belongs to an ensemble.
+	Hearsay bool
+	Go      bool   // the server may start; the life that asks was taken out
+	Index   uint64 // with Go: of the entry that took it out
+	Term    uint64 // with Go: of that entry
+	Twin    bool   // a server with this id is running and connected
+	Ask     bool   // the asker's own address is to say that it is empty: then tell again, with Empty
 }
 
 // joinRequest answers a server that asks to join.

@@ -55,6 +55,7 @@ type transport struct {
 	members  []Member // in force, as far as known
 	gate     gate
 	askers   map[uint64]bool    // while this server is empty: which members have asked
+	alone    atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
 	reading  map[uint64]reading // the newest by peer, ended or not
 }
 

@@ -31,12 +31,14 @@ func (l *life) discover() {
 			if l.ended {
 				return
 			}
+			l.alone = true
 			b, waiting, ok := quorum.Begin(s.id, s.config, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
 				r, ok := answers[m.ID]
 				if !ok {
 					return r, 0, errNoAnswer
 				}
 				r.Begun = r.Begun && !l.askers[m.ID]
+				l.alone = l.alone && (r.New || r.Hearsay)
 				return r, clusterID, nil
 			})
 			w.logger(s.id).Info("its disk is empty", "clear", ok, "beginning", b, "waiting", waiting)
@@ -100,8 +102,8 @@ func (s *host) asked(by asker, answer func(quorum.JoinReply)) {
 				if l.askers == nil {
 					l.askers = map[uint64]bool{}
 				}
-				l.askers[from.id] = true
-				back(quorum.JoinReply{New: true})
+				l.askers[from.id] = l.askers[from.id] || l.alone
+				back(quorum.JoinReply{New: l.alone, Hearsay: !l.alone})
 			default:
 				l.joinRequest(by, back)
 			}

@@ -149,6 +149,9 @@ func (l *life) counted(entries []quorum.Entry) {
 			if s := w.servers[v-1]; !slices.Contains(l.voters, v) && !w.dismissed[v] && s.begun && !s.wiped && w.now-s.joinedAt > lateQuestion {
 				w.fail("M3: server %d loses its vote at entry %d; it was to keep it, and its disk is as it was", v, at)
 			}
+			if !slices.Contains(l.voters, v) { // maybe long after it was decided; its clients don't know yet
+				w.lastFault = max(w.lastFault, w.now+(&Fault{Kind: Leave}).aftermath())
+			}
 		}
 		if len(l.outgoing) > 0 && len(w.leaving) == 0 && w.asked != nil {
 			w.prepared(l.voters, at)

@@ -118,6 +118,7 @@ type life struct {
 	accepted  uint64          // connections of peers
 	questions []question
 	askers    map[uint64]bool // peers that asked while its disk was empty
+	alone     bool            // while its disk is empty: it has asked all peers, and none belongs to an ensemble
 	voters    []uint64        // raft's after the last Apply, and those before
 	outgoing  []uint64
 	// electorates are those that were in force since the present turn began.
