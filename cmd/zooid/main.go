@@ -23,6 +23,7 @@ func commands() []command {
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
 		{"init", "[-dir DIR] HOST…", "write the configuration of a new ensemble", runInit},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
+		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", runStatus},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -32,6 +33,10 @@ func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64
 	if len(conf.GetVoters()) > 0 && !soleVoter(conf, id) || len(conf.GetLearners()) > 0 {
 		return nil, 0, false, nil
 	}
+	skips, err := dir.Skips()
+	if err != nil {
+		return nil, 0, false, err
+	}
 	for next := applied + 1; next <= last; {
 		list, err := log.Entries(next, last+1, soleBytes)
 		if err != nil {
@@ -44,6 +49,11 @@ func SoleLog(dir *storage.Dir, id, applied uint64) (entries []Entry, term uint64
 					return nil, 0, false, nil
 				}
 				entry.Data = nil
+			}
+			if slices.ContainsFunc(skips, func(s storage.Skip) bool {
+				return s.Index == entry.Index && s.Term == entry.Term && s.Hash == storage.HashEntry(entry.Data)
+			}) {
+				entry.Data = nil // it has nobody to agree with
 			}
 			entries = append(entries, entry)
 		}

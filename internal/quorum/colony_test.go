@@ -54,6 +54,8 @@ type body struct {
 
 	clock, correction int64
 
+	note     []byte // as AnnounceSkips was told
+	poisoned bool   // applying the number poison fails
 	doubtful bool
 	odd      uint64 // the digest of its state
 	mayFail  bool
@@ -143,6 +145,9 @@ func (c *colony) greet(id uint64) {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
 				if level := c.bodies[pair[1]].level; level > levelFirst {
 					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
+				}
+				if note := c.bodies[pair[1]].note; note != nil && c.bodies[pair[1]].loop != nil {
+					b.post(func() { b.loop.Handle(Event{Kind: EventSkips, From: pair[1], Data: note}) })
 				}
 			}
 		}
@@ -291,6 +296,15 @@ func (b *body) Connected(to uint64) bool { return b.linked(to) }
 
 func (b *body) Room(to uint64) bool { return !b.full && b.linked(to) }
 
+func (b *body) AnnounceSkips(note []byte) {
+	b.note = note
+	for _, id := range b.c.ids {
+		if o := b.c.bodies[id]; id != b.id && o.loop != nil && b.linked(id) {
+			o.post(func() { o.loop.Handle(Event{Kind: EventSkips, From: b.id, Data: note}) })
+		}
+	}
+}
+
 func (b *body) SetPeers(members []Member) {
 	b.peers, b.known = append(b.peers, members...), append(b.known, members...)
 }
@@ -371,6 +385,9 @@ func (b *body) Apply(entries []Entry) error {
 	for _, e := range entries {
 		for data := e.Data; len(data) > 0; data = data[8:] {
 			n := binary.BigEndian.Uint64(data)
+			if n == poison && b.poisoned {
+				return errPoison
+			}
 			seen := false
 			for _, a := range b.applied {
 				seen = seen || a == n

@@ -35,6 +35,9 @@ type Shell interface {
 	// changes their addresses. It is called for each membership the state machine
 	// tells of. A server that leaves stays connected: it has yet to hear of it.
 	SetPeers(members []Member)
+	// AnnounceSkips sends every peer that connects, from now on or did, an EventSkips with
+	// this note in place of former ones.
+	AnnounceSkips(note []byte)
 	// WriteSnapshot writes an image to a snapshot file, closes it, and answers
 	// with EventWritten.
 	WriteSnapshot(meta storage.Meta, image Image)
@@ -62,6 +65,7 @@ const (
 	EventClock                      // Data is From's time
 	EventDigest                     // Data is a digest of From's state
 	EventLevel                      // From announces that it knows Level
+	EventSkips                      // Data is a note of the entries that From has decided to skip
 	EventMembers                    // Data is the members' addresses as From knows them
 	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
 )
@@ -138,6 +142,7 @@ type Loop struct {
 	lost     lost
 	roster   roster
 	levels   levels
+	skips    skips
 	doubts   doubts
 	clocks   clocks
 	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
@@ -172,6 +177,9 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
 	}
 	if err := l.beginJoining(); err != nil {
+		return nil, err
+	}
+	if err := l.skips.open(l); err != nil {
 		return nil, err
 	}
 	if l.node, err = NewNode(NodeOptions{ID: o.ID, ElectionTicks: o.ElectionTicks, Storage: disk, Applied: o.Applied}); err != nil {
@@ -335,8 +343,11 @@ func (l *Loop) Handle(e Event) {
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
 		}
+	case EventSkips:
+		l.skips.heard(l, e)
 	case EventConnected:
 		l.levels.announced(e.From, 0)
+		delete(l.skips.told, e.From)
 		if e.From == l.node.Leader() {
 			l.o.State.Resend()
 			l.reads.retry(l) // what was asked before had no connection to go by
@@ -361,6 +372,7 @@ func (l *Loop) Handle(e Event) {
 // Turn carries out what there is to do until nothing is left.
 func (l *Loop) Turn() {
 	for l.failed == nil {
+		l.skips.release(l)
 		l.feed()
 		if !l.node.Turn(&l.ef) {
 			if l.assume() {
@@ -388,18 +400,21 @@ func (l *Loop) Turn() {
 // about more than plain entries. A write without entries is next to nothing, often
 // nothing but the new commit index: another goroutine would only cost its waking.
 func (l *Loop) carryOut(write, apply *pb.Message) {
+	if l.skips.holds(apply) {
+		apply = nil
+	}
 	if apply == nil || len(write.GetEntries()) == 0 || write.GetSnapshot() != nil || slices.ContainsFunc(apply.GetEntries(), reconfigures) {
 		if write != nil {
 			l.write(write)
 		}
-		if apply == nil {
-			return
+		if apply != nil {
+			l.apply(apply)
 		}
-		l.keepCommit(apply.GetEntries())
-		l.applyInTurn(apply)
 		return
 	}
-	l.gather(apply.GetEntries())
+	if !l.gather(apply.GetEntries()) {
+		return
+	}
 	var err error
 	wait := l.o.Shell.Beside(func() { err = l.o.State.Apply(l.entries) })
 	l.write(write)
@@ -408,6 +423,12 @@ func (l *Loop) carryOut(write, apply *pb.Message) {
 		l.failed = err
 	}
 	l.finish(apply, false)
+}
+
+// apply applies what is committed, with nothing beside it.
+func (l *Loop) apply(m *pb.Message) {
+	l.keepCommit(m.GetEntries())
+	l.applyInTurn(m)
 }
 
 // applyInTurn applies committed entries, and looks at the membership decided on after
@@ -467,7 +488,7 @@ func (l *Loop) feed() {
 
 // send sends a raft message to a peer.
 func (l *Loop) send(m *pb.Message) {
-	if l.levels.withholds(l, m) {
+	if l.levels.withholds(l, m) || l.skips.withholds(l, m) {
 		if m.GetType() == pb.MsgSnap {
 			l.node.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 		} else {
@@ -558,6 +579,12 @@ func (l *Loop) gather(entries []*pb.Entry) bool {
 			l.memberAt(conf, e.GetIndex())
 			l.left(e)
 			entry.Data = nil
+		}
+		if l.skips.skipped(l, e) {
+			entry.Data = nil
+		}
+		if l.failed != nil {
+			return false
 		}
 		l.entries = append(l.entries, entry)
 	}

@@ -271,6 +271,9 @@ func (p *Peer) Connected(to uint64) bool { return p.transport.connected(to) }
 // Room implements Shell.
 func (p *Peer) Room(to uint64) bool { return p.transport.room(to) }
 
+// AnnounceSkips implements Shell.
+func (p *Peer) AnnounceSkips(note []byte) { p.transport.announceSkips(note) }
+
 // SendSnapshot implements Shell.
 func (p *Peer) SendSnapshot(to, index uint64, message []byte) { p.streams.send(to, index, message) }
 

@@ -57,6 +57,9 @@ type transport struct {
 	askers   map[uint64]bool    // while this server is empty: which members have asked
 	alone    atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
 	reading  map[uint64]reading // the newest by peer, ended or not
+
+	notes sync.Mutex // held while what is announced is written to a connection
+	skips []byte     // as AnnounceSkips was told
 }
 
 func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
@@ -259,11 +262,11 @@ func (t *transport) serve(raw net.Conn) {
 // hear hands what one peer says on a connection to the loop.
 func (t *transport) hear(a arrival, number uint64) {
 	from := a.hello.from
-	if err := t.announce(a.Conn); err != nil {
-		return
-	}
 	done := t.supersede(from, a.Conn)
 	defer close(done)
+	if err := t.announce(a.Conn); err != nil { // after that, so that no later note is missed
+		return
+	}
 	if r := t.remote(from); r != nil {
 		r.hurry()
 	}
@@ -496,12 +499,15 @@ func (r *remote) connect() (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// write writes what is queued until the connection fails. Peers say only which level
-// they know on it; reading it also tells when it ends.
+// write writes what is queued until the connection fails. Peers say only notes on it
+// (levels.go); reading it also tells when it ends.
 func (r *remote) write(c net.Conn) error {
 	ended := make(chan error, 1)
 	go func() {
-		ended <- readNotes(c, func(level uint32) { r.t.tell(Event{Kind: EventLevel, From: r.id, Level: level}) })
+		ended <- readNotes(c, func(e Event) {
+			e.From = r.id
+			r.t.tell(e)
+		})
 		r.mu.Lock()
 		r.ready.Broadcast()
 		r.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 //
 //	frame    length(4) kind(1) payload; length counts kind and payload
 //
-// The side that accepted says only, in a frame of its own, which feature level it
-// knows (levels.go).
+// The side that accepted says only, in frames of its own, which feature level it knows
+// (levels.go) and which entries it skips (skips.go).
 //
 // All integers are big-endian.
 const (

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,4 +114,170 @@ func checkReport(t *testing.T, e *PanicError) string {
 		t.Errorf("beside the log lie %v, %v", all, err)
 	}
 	return r.Text
+}
+
+// decides decides for a server that is closed what its report is about to be skipped.
+func decides(t *testing.T, opt Options) {
+	t.Helper()
+	dir := opt.LogDir
+	if dir == "" {
+		dir = opt.DataDir
+	}
+	all, err := storage.Reports(storage.OS{}, dir)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("reports in %s: %v, %v", dir, all, err)
+	}
+	skip := storage.Skip{Cluster: all[0].Cluster, Index: all[0].Index, Term: all[0].Term, Hash: all[0].Hash, By: "ann", Why: "test", At: time.Now()}
+	if err := storage.WriteSkip(storage.OS{}, dir, skip); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sameState waits until servers have the same state.
+func sameState(t *testing.T, servers []*Server) {
+	t.Helper()
+	for range 1500 {
+		index, _, digest := servers[0].replica.Position()
+		same := true
+		for _, s := range servers[1:] {
+			i, _, d := s.replica.Position()
+			if i == index && d != digest {
+				t.Fatalf("after entry %d two servers have the digests %x and %x", i, digest, d)
+			}
+			same = same && i == index
+		}
+		if same {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("the servers did not come to one state in 30 seconds")
+}
+
+// TestSkipEntry: an ensemble stops at an entry that panics. Two decisions don't start it,
+// three do: sessions live on, what came before and comes later is there, restarts skip
+// the entry again, and a server without its disk takes the decision over with the log, and
+// needs none with a snapshot.
+func TestSkipEntry(t *testing.T) {
+	t.Parallel()
+	var log logLines
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	col := newColony(t) // for its addresses
+	m := lineMembership(col.lines(1, 2, 3))
+	members, _ := m.Parse(m.Text)
+	var opts []Options
+	for id := range uint64(3) {
+		id++
+		opts = append(opts, Options{
+			ID: id, DataDir: col.dirs[id], LogDir: col.logDirs[id], Listen: []string{col.clients[id]}, PeerListen: col.addrs[id], Members: members, Membership: m,
+			Log: log.logger(), PeerSecrets: secretForTests, SnapCount: 1000, SnapshotsKept: 1, observe: panicAt("/bad"),
+		})
+	}
+	servers := openAll(t, opts)
+	lead := leader(t, servers)
+	owner := connect(t, opts[lead].Listen[0], 0, nil)
+	owner.call(jute.OpCreate, creating("/mine", nil, jute.ModeEphemeral))
+	owner.conn.Close()
+	c := connect(t, opts[lead].Listen[0], 0, nil)
+	if _, err := c.conn.Write(c.request(nil, jute.OpCreate, creating("/bad", nil, 0))); err != nil {
+		t.Fatal(err)
+	}
+	breaksDown(t, servers[lead])
+	// Of the two others one leads and stops; the last may not hear that the entry is agreed on.
+	second := -1
+	for range 1500 {
+		for i, s := range servers {
+			if i != lead && s.replica.Broken() {
+				second = i
+			}
+		}
+		if second >= 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if second < 0 {
+		t.Fatal("no other server stopped in 30 seconds")
+	}
+	breaksDown(t, servers[second])
+	third := 3 - lead - second
+	servers[third].Close()
+
+	start := func(i int) {
+		t.Helper()
+		var err error
+		if servers[i], err = Open(opts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decides(t, opts[lead])
+	decides(t, opts[second])
+	start(lead)
+	start(second)
+	start(third)
+	breaksDown(t, servers[third])
+	for _, i := range []int{lead, second} {
+		if index, _, _ := servers[i].replica.Position(); index >= skipIndex(t, opts[i]) {
+			t.Fatalf("server %d did not wait for the third decision", i+1)
+		}
+	}
+	decides(t, opts[third])
+	start(third)
+
+	writes(t, opts[third].Listen[0], "/after")
+	again := connect(t, opts[lead].Listen[0], owner.session, owner.passwd)
+	if again.session != owner.session {
+		t.Error("the session is over")
+	}
+	h, _ := again.call(jute.OpExists, reading("/mine", false))
+	bad, _ := again.call(jute.OpExists, reading("/bad", false))
+	if h.Err != jute.OK || bad.Err != jute.ErrNoNode {
+		t.Errorf("the session's znode: %v; that of the entry: %v", h.Err, bad.Err)
+	}
+	log.says(t, "nothing is applied from this entry on", "missing=[")
+	log.says(t, "a log entry is skipped, as all members have decided", "by=ann")
+	sameState(t, servers)
+
+	for i := range servers { // one after the other
+		servers[i].Close()
+		start(i)
+	}
+	writes(t, opts[lead].Listen[0], "/later")
+	sameState(t, servers)
+
+	for _, way := range []string{"log", "snapshot"} {
+		if way == "snapshot" {
+			c := connect(t, opts[lead].Listen[0], 0, nil)
+			for i := range 3000 {
+				c.call(jute.OpCreate, creating(fmt.Sprintf("/n%04d", i), make([]byte, 1000), 0))
+			}
+		}
+		servers[third].Close()
+		opts[third].DataDir, opts[third].LogDir = t.TempDir(), ""
+		start(third)
+		writes(t, opts[third].Listen[0], "/"+way)
+		sameState(t, servers)
+		skips, err := storage.Skips(storage.OS{}, opts[third].DataDir, 0)
+		if err != nil || way == "log" && (len(skips) != 1 || !skips[0].Agreed) {
+			t.Errorf("joined by its %s it has %+v, %v", way, skips, err)
+		}
+	}
+}
+
+// skipIndex returns the index of the entry that a server has decided to skip.
+func skipIndex(t *testing.T, opt Options) uint64 {
+	t.Helper()
+	dir := opt.LogDir
+	if dir == "" {
+		dir = opt.DataDir
+	}
+	all, err := storage.Skips(storage.OS{}, dir, 0)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("decisions in %s: %v, %v", dir, all, err)
+	}
+	return all[0].Index
 }

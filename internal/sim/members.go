@@ -197,6 +197,24 @@ func (w *World) informed(s *host) bool {
 	return slices.Contains(w.voters, s.id)
 }
 
+// AnnounceSkips implements quorum.Shell.
+func (l *life) AnnounceSkips(note []byte) {
+	l.skips = note
+	for _, other := range l.w.servers {
+		if other == l.s {
+			continue
+		}
+		in := l.w.links[other.index][l.s.index]
+		if mine := in.mine; in.up && in.peer == l {
+			in.w.after(in.w.delay(), func() {
+				if other.life == mine {
+					mine.hear(quorum.Event{Kind: quorum.EventSkips, From: l.s.id, Data: note})
+				}
+			})
+		}
+	}
+}
+
 // SetPeers implements quorum.Shell.
 func (l *life) SetPeers(members []quorum.Member) {
 	for _, m := range members {

@@ -149,6 +149,9 @@ func (l *link) dial() {
 				if level := l.peer.level; level > levelFirst {
 					mine.hear(quorum.Event{Kind: quorum.EventLevel, From: l.to.id, Level: uint32(level)})
 				}
+				if note := l.peer.skips; note != nil {
+					mine.hear(quorum.Event{Kind: quorum.EventSkips, From: l.to.id, Data: note})
+				}
 			})
 		}
 	})

@@ -102,8 +102,9 @@ type life struct {
 	loop *quorum.Loop
 	rep  *replica.Replica
 
-	twisted bool  // the next entry makes its state another one
-	level   int32 // highest feature level that its version knows
+	twisted bool   // the next entry makes its state another one
+	level   int32  // highest feature level that its version knows
+	skips   []byte // as AnnounceSkips was told
 	inbox   []quorum.Event
 	ticks   int
 	due     bool  // a turn is scheduled

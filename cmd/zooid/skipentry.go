@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+const skipEntryHelp = `usage: zooid skip-entry [-yes] [-by NAME] -why REASON zoo.cfg
+       zooid skip-entry -list zoo.cfg
+
+Decides that an ensemble goes on without a log entry at which applying it panics. Run
+it on the machine of each server, observers too, while the server is stopped, with the
+server's zoo.cfg or the directory of its log. It shows the report of the entry, asks,
+and keeps the decision beside the log, with NAME (the user by default) and REASON for
+later. Then start all servers: nothing of the entry is applied anywhere once all have
+decided, and nothing behind it before. What the entry asks for is lost; no other write is.
+
+-yes decides without a question. -list shows the decisions and changes nothing.
+`
+
+// reportLinesShown is how much of a report is shown; the rest is in its file.
+const reportLinesShown = 60
+
+// runSkipEntry decides that a log entry is skipped.
+func runSkipEntry(args []string, stdout, stderr io.Writer) int {
+	return skipEntry(args, os.Stdin, stdout, stderr)
+}
+
+func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("skip-entry", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, skipEntryHelp) }
+	yes, list := flags.Bool("yes", false, ""), flags.Bool("list", false, "")
+	by, why := flags.String("by", userName(), ""), flags.String("why", "", "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if flags.NArg() != 1 || !*list && strings.TrimSpace(*why) == "" {
+		fmt.Fprint(stderr, skipEntryHelp)
+		return 2
+	}
+	dir := flags.Arg(0)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		cfg, err := config.LoadAny(dir, nil)
+		if err != nil {
+			fmt.Fprintln(stderr, "zooid skip-entry:", err)
+			return 2
+		}
+		dir = cfg.Storage.DataLogDir
+	}
+	err := listSkips(dir, stdout)
+	if !*list {
+		d := decision{dir: dir, by: *by, why: *why, yes: *yes, in: stdin, out: stdout}
+		err = d.decide()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid skip-entry:", err)
+		return 1
+	}
+	return 0
+}
+
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return "unknown"
+	}
+	return u.Username
+}
+
+// listSkips prints the decisions beside a log.
+func listSkips(dir string, w io.Writer) error {
+	all, err := storage.Skips(storage.OS{}, dir, 0)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		state := "waits until all members have decided the same"
+		if s.Agreed {
+			state = "all members have decided the same"
+		}
+		fmt.Fprintf(w, "entry %d of term %d, SHA-256 %v: skipped by %q on %s: %q; %s\n", s.Index, s.Term, s.Hash, s.By, s.At.Format(time.RFC3339), s.Why, state)
+	}
+	return nil
+}
+
+// A decision is one run of skip-entry.
+type decision struct {
+	dir, by, why string
+	yes          bool
+	in           io.Reader
+	out          io.Writer
+}
+
+func (d *decision) decide() error {
+	lock, err := storage.OS{}.Lock(d.dir)
+	if err != nil {
+		return fmt.Errorf("%w: stop the server first", err)
+	}
+	defer lock.Close()
+	reports, err := storage.Reports(storage.OS{}, d.dir)
+	if err != nil {
+		return err
+	}
+	if len(reports) == 0 {
+		return fmt.Errorf("there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log: the highest term, then the highest index)", d.dir)
+	}
+	r := reports[len(reports)-1]
+	skips, err := storage.Skips(storage.OS{}, d.dir, r.Cluster)
+	if err != nil {
+		return err
+	}
+	skip := storage.Skip{Cluster: r.Cluster, Index: r.Index, Term: r.Term, Hash: r.Hash, At: time.Now(), By: d.by, Why: d.why}
+	for i := range skips {
+		if skips[i].SamePlace(&skip) {
+			fmt.Fprintf(d.out, "this server has already decided to skip entry %d\n", skip.Index)
+			return nil
+		}
+	}
+	d.show(&r)
+	if !d.yes && !d.asked(&skip) {
+		return errors.New("nothing was decided")
+	}
+	if err := storage.WriteSkip(storage.OS{}, d.dir, skip); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "entry %d of term %d is to be skipped here. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n", skip.Index, skip.Term, skip.Hash)
+	return nil
+}
+
+// show prints the report, without characters that a terminal acts on.
+func (d *decision) show(r *storage.Report) {
+	fmt.Fprintf(d.out, "entry %d of term %d, SHA-256 %v, cluster %016x\n\n", r.Index, r.Term, r.Hash, r.Cluster)
+	lines := strings.SplitAfter(r.Text, "\n")
+	for _, line := range lines[:min(len(lines), reportLinesShown)] {
+		fmt.Fprint(d.out, strings.Map(func(c rune) rune {
+			if c == '\n' || c == '\t' || unicode.IsPrint(c) {
+				return c
+			}
+			return '?'
+		}, line))
+	}
+	if len(lines) > reportLinesShown {
+		fmt.Fprintf(d.out, "… (%d more lines in the report's file)\n", len(lines)-reportLinesShown)
+	}
+}
+
+// asked asks a person.
+func (d *decision) asked(skip *storage.Skip) bool {
+	fmt.Fprintf(d.out, "\nWhat this entry asks for is lost for good once all servers have decided it. Skip entry %d? Type yes: ", skip.Index)
+	answer, _ := bufio.NewReader(d.in).ReadString('\n')
+	return strings.TrimSpace(answer) == "yes"
+}

@@ -1,0 +1,307 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// An entry at which applying panics stops every server. Operators may decide that the
+// ensemble goes on without it (docs/decisions/026): a skipped entry is applied as one
+// without data, which changes no more than where the state stands. All servers must skip
+// it or none:
+//
+//	S1  A decision names an entry by index, term and the SHA-256 of its bytes, and is
+//	    durable beside the log before it is announced. A server whose state is from
+//	    behind the entry announces only one that is agreed.
+//	S2  A server skips an entry only if its own decision is marked agreed, which is
+//	    durable before the entry is skipped.
+//	S3  A decision becomes agreed where every member in force at the entry, voters
+//	    and observers, has announced the same one, or where one of them says that it is
+//	    agreed. Until then nothing from the entry on is applied.
+//	S4  A server that has not come to the entry takes an agreed decision over from a peer.
+//	    A leader sends the entry of an agreed decision to nobody who hasn't announced it.
+//
+// By S2 and S3 a server that skips knows that every member will, at each start; by S4
+// so does whoever joins later. A server that has a snapshot from behind the entry needs
+// no decision.
+//
+// Decisions are announced where levels are, by the accepting side of a connection, in
+// one note:
+//
+//	note   (index(8) term(8) sha256(32) agreed(1))*
+type skips struct {
+	own      map[uint64]*storage.Skip           // this server's decisions, by index
+	told     map[uint64]map[uint64]storage.Skip // by peer and index
+	held     []*pb.Message                      // what is to be applied later on
+	said     string                             // what is missing, told last
+	warned   map[uint64]bool                    // indexes of entries of which it is too late
+	withheld map[uint64]uint64                  // tick since which a peer is not sent an entry; 0: told
+}
+
+const (
+	skipSize = 8 + 8 + len(storage.Hash{}) + 1
+	// warnedMax bounds what is noted of peers' decisions that come too late.
+	warnedMax = 1 << 10
+	// withheldTicks is how long a peer may take to take a decision over before its
+	// leader says that it doesn't.
+	withheldTicks = 100
+)
+
+// open reads this server's decisions and announces them.
+func (s *skips) open(l *Loop) error {
+	all, err := l.o.Dir.Skips()
+	if err != nil {
+		return err
+	}
+	s.own, s.told = map[uint64]*storage.Skip{}, map[uint64]map[uint64]storage.Skip{}
+	s.warned, s.withheld = map[uint64]bool{}, map[uint64]uint64{}
+	for i := range all {
+		s.own[all[i].Index] = &all[i]
+	}
+	s.announce(l)
+	return nil
+}
+
+// announce tells the peers all decisions of this server.
+func (s *skips) announce(l *Loop) {
+	var b []byte
+	for _, index := range slices.Sorted(maps.Keys(s.own)) {
+		if own := s.own[index]; own.Agreed || index > l.applied { // else the entry is in the state
+			b = appendSkip(b, own)
+		}
+	}
+	if len(b) > 0 {
+		l.o.Shell.AnnounceSkips(b)
+	}
+}
+
+func appendSkip(b []byte, s *storage.Skip) []byte {
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, s.Index), s.Term)
+	b = append(b, s.Hash[:]...)
+	if s.Agreed {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// parseSkips reads a note; ok is false for one that no server sends.
+func parseSkips(b []byte) (all map[uint64]storage.Skip, ok bool) {
+	if len(b)%skipSize != 0 || len(b) > storage.SkipsMax*skipSize {
+		return nil, false
+	}
+	all = map[uint64]storage.Skip{}
+	for ; len(b) > 0; b = b[skipSize:] {
+		s := storage.Skip{Index: binary.BigEndian.Uint64(b), Term: binary.BigEndian.Uint64(b[8:]), Hash: storage.Hash(b[16 : skipSize-1])}
+		switch b[skipSize-1] {
+		case 0:
+		case 1:
+			s.Agreed = true
+		default:
+			return nil, false
+		}
+		if _, again := all[s.Index]; again || s.Index == 0 {
+			return nil, false
+		}
+		all[s.Index] = s
+	}
+	return all, true
+}
+
+// heard takes a peer's decisions.
+func (s *skips) heard(l *Loop, e Event) {
+	all, ok := parseSkips(e.Data)
+	if !ok {
+		l.log.Warn("a peer's decisions to skip entries can't be read", "peer", e.From, "bytes", len(e.Data))
+		return
+	}
+	s.told[e.From] = all
+	for _, index := range slices.Sorted(maps.Keys(all)) {
+		theirs := all[index]
+		own := s.own[index]
+		switch {
+		case own != nil:
+		case index > l.applied && theirs.Agreed:
+			s.takeOver(l, theirs, e.From)
+		case index <= l.applied && !theirs.Agreed && !s.warned[index]:
+			if len(s.warned) >= warnedMax {
+				clear(s.warned)
+			}
+			s.warned[index] = true
+			l.log.Error("a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way", "peer", e.From, "index", index, "term", theirs.Term)
+		}
+	}
+}
+
+// takeOver makes a peer's agreed decision this server's (S4).
+func (s *skips) takeOver(l *Loop, theirs storage.Skip, from uint64) {
+	theirs.From, theirs.At, theirs.By = from, time.UnixMilli(l.o.State.Clock()).UTC().Truncate(time.Second), fmt.Sprintf("server %d", from)
+	theirs.Why = "all members have decided it"
+	if err := l.o.Dir.KeepSkip(theirs); err != nil {
+		l.log.Error("a decision to skip an entry could not be taken over; the entry is not sent here without it", "peer", from, "index", theirs.Index, "err", err)
+		return
+	}
+	l.log.Warn("the ensemble skips a log entry by its operators' decision: this server takes that over", "peer", from, "index", theirs.Index, "term", theirs.Term, "sha256", theirs.Hash.String())
+	s.own[theirs.Index] = &theirs
+	s.announce(l)
+}
+
+// holds takes what is to be applied, if it must wait or may have to.
+func (s *skips) holds(m *pb.Message) bool {
+	if m == nil || len(s.own) == 0 || len(s.held) == 0 && s.undecided(m.GetEntries()) == len(m.GetEntries()) {
+		return false
+	}
+	s.held = append(s.held, m)
+	return true
+}
+
+// undecided returns the place of the first entry whose decision isn't agreed, or how
+// many entries there are.
+func (s *skips) undecided(entries []*pb.Entry) int {
+	i := slices.IndexFunc(entries, func(e *pb.Entry) bool { own := s.own[e.GetIndex()]; return own != nil && !own.Agreed })
+	if i < 0 {
+		return len(entries)
+	}
+	return i
+}
+
+// release applies what was held, as far as it may be now.
+func (s *skips) release(l *Loop) {
+	for len(s.held) > 0 && l.failed == nil {
+		m := s.held[0]
+		entries := m.GetEntries()
+		for len(entries) > 0 && entries[0].GetIndex() <= l.applied { // a snapshot was installed
+			entries = entries[1:]
+		}
+		if len(entries) == 0 {
+			s.held = s.held[1:]
+			l.deliver(m.GetResponses())
+			continue
+		}
+		n := s.undecided(entries)
+		if n == 0 {
+			if !s.settle(l, entries[0]) {
+				return
+			}
+			continue
+		}
+		if n == len(entries) {
+			s.held = s.held[1:]
+			l.apply(&pb.Message{Entries: entries, Responses: m.GetResponses()})
+			continue
+		}
+		s.held[0] = &pb.Message{Entries: entries[n:], Responses: m.GetResponses()}
+		l.apply(&pb.Message{Entries: entries[:n]})
+	}
+}
+
+// settle looks whether the decision about e, the next entry to be applied, is agreed or
+// void. It reports false if e has to wait.
+func (s *skips) settle(l *Loop, e *pb.Entry) bool {
+	own := s.own[e.GetIndex()]
+	if !s.fits(l, own, e) {
+		return l.failed == nil
+	}
+	missing, differ := s.missing(l, own)
+	if len(missing)+len(differ) > 0 {
+		said := fmt.Sprint(own.Index, missing, differ)
+		if said != s.said {
+			s.said = said
+			l.log.Warn("nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them", "index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "missing", fmt.Sprint(missing), "decidedOtherwise", fmt.Sprint(differ))
+		}
+		return false
+	}
+	agreed := *own
+	agreed.Agreed = true
+	if err := l.o.Dir.KeepSkip(agreed); err != nil {
+		l.failed = err
+		return false
+	}
+	*own = agreed
+	s.announce(l)
+	return true
+}
+
+// missing returns the members that haven't announced a decision about an entry, and
+// those whose decision is about another one, none if one of them says that this is agreed.
+func (s *skips) missing(l *Loop, own *storage.Skip) (missing, differ []uint64) {
+	members := slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing(), l.conf.GetLearners(), l.conf.GetLearnersNext())
+	slices.Sort(members)
+	for _, id := range slices.Compact(members) {
+		theirs, told := s.told[id][own.Index]
+		switch {
+		case id == l.o.ID:
+		case !told:
+			missing = append(missing, id)
+		case !theirs.SamePlace(own):
+			differ = append(differ, id)
+		case theirs.Agreed:
+			return nil, nil
+		}
+	}
+	return missing, differ
+}
+
+// fits holds a decision against the entry in the log that it is about.
+func (s *skips) fits(l *Loop, own *storage.Skip, e *pb.Entry) bool {
+	if e.GetTerm() == own.Term && !reconfigures(e) && storage.HashEntry(e.GetData()) == own.Hash {
+		return true
+	}
+	err := fmt.Errorf("skip log entry %d: the decision in %s is about an entry of term %d with the SHA-256 %v; in the log is one of term %d with %v. Nothing was applied. Move the file elsewhere, and decide anew with 'zooid skip-entry' if applying the entry panics",
+		own.Index, l.o.Dir.SkipPath(own.Index), own.Term, own.Hash, e.GetTerm(), storage.HashEntry(e.GetData()))
+	if own.From == 0 {
+		l.failed = err
+		return false
+	}
+	l.log.Error("a decision that a peer told is void: the entry is applied", "peer", own.From, "err", err)
+	delete(s.own, own.Index)
+	if err := l.o.Dir.DropSkip(own.Index); err != nil {
+		l.failed = err
+	}
+	return false
+}
+
+// skipped reports whether an entry that is to be applied now is skipped.
+func (s *skips) skipped(l *Loop, e *pb.Entry) bool {
+	own := s.own[e.GetIndex()]
+	if own == nil || !s.fits(l, own, e) {
+		return false
+	}
+	l.log.Warn("a log entry is skipped, as all members have decided", "index", own.Index, "term", own.Term, "sha256", own.Hash.String(), "by", own.By, "at", own.At.Format(time.RFC3339), "why", own.Why)
+	return true
+}
+
+// withholds reports whether m must not be sent: it carries an entry that is skipped, and
+// its receiver hasn't announced that it will (S4).
+func (s *skips) withholds(l *Loop, m *pb.Message) bool {
+	if len(s.own) == 0 || m.GetType() != pb.MsgApp {
+		return false
+	}
+	to := m.GetTo()
+	for _, e := range m.GetEntries() {
+		own := s.own[e.GetIndex()]
+		if own == nil || !own.Agreed {
+			continue
+		}
+		if theirs, told := s.told[to][own.Index]; told && theirs.SamePlace(own) {
+			continue
+		}
+		since, again := s.withheld[to]
+		switch {
+		case !again:
+			s.withheld[to] = max(l.ticks, 1)
+		case since != 0 && l.ticks-since > withheldTicks:
+			s.withheld[to] = 0
+			l.log.Warn("a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is", "server", to, "index", own.Index)
+		}
+		return true
+	}
+	delete(s.withheld, to)
+	return false
+}

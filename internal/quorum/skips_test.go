@@ -1,0 +1,332 @@
+package quorum
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// What the disks of a colony are.
+const (
+	colonyCluster = 7
+	colonyDir     = "/data"
+)
+
+// poison is a number at which every body fails.
+const poison = 666
+
+var errPoison = errors.New("an entry can't be applied")
+
+// decide makes a decision to skip the entry on the disk of a server that is down. hash is
+// that of the entry's bytes.
+func (b *body) decide(index, term uint64, hash storage.Hash) {
+	b.c.t.Helper()
+	s := storage.Skip{Cluster: colonyCluster, Index: index, Term: term, Hash: hash, By: "ann", Why: "test", At: time.Unix(1e9, 0)}
+	if err := storage.WriteSkip(b.fs, colonyDir, s); err != nil {
+		b.c.t.Fatal(err)
+	}
+}
+
+// skips returns the decisions on a server's disk.
+func (b *body) skips() []storage.Skip {
+	b.c.t.Helper()
+	all, err := storage.Skips(b.fs, colonyDir, colonyCluster)
+	if err != nil {
+		b.c.t.Fatal(err)
+	}
+	return all
+}
+
+// poisoned returns a colony of which every server is down with an entry in its log at
+// which it failed, and the entry's place.
+func poisoned(t *testing.T, ids ...uint64) (c *colony, index, term uint64, hash storage.Hash) {
+	t.Helper()
+	c = newColony(t, ids...)
+	find := c.leader
+	if len(ids) == 1 {
+		find = c.leader1
+	}
+	lead := find()
+	lead.say(1)
+	c.step(5)
+	for _, id := range ids {
+		c.bodies[id].mayFail, c.bodies[id].poisoned = true, true
+	}
+	index, term = lead.loop.applied+1, lead.loop.node.Term()
+	lead.say(poison)
+	c.step(10)
+	for _, id := range ids {
+		b := c.bodies[id]
+		if b.loop == nil && !errors.Is(b.failed, errPoison) {
+			t.Fatalf("server %d ended with %v", id, b.failed)
+		}
+		if b.loop != nil { // it has not heard that the entry is agreed on
+			c.crash(id)
+		}
+		b.mine, b.waiting, b.failed = nil, nil, nil
+	}
+	return c, index, term, storage.HashEntry(numbers([]uint64{poison}))
+}
+
+// fails steps until a server fails.
+func (c *colony) fails(id uint64, want string) {
+	c.t.Helper()
+	for range 200 {
+		if c.step(1); c.bodies[id].loop == nil {
+			break
+		}
+	}
+	b := c.bodies[id]
+	if b.loop != nil || b.failed == nil || !strings.Contains(b.failed.Error(), want) {
+		c.t.Fatalf("server %d runs: %t, failed with %v; want %q", id, b.loop != nil, b.failed, want)
+	}
+	b.failed = nil
+}
+
+// TestSkip: an entry at which all fail is held back until each member has decided to
+// skip it; then all go on without it, and do so after restarts, alone too.
+func TestSkip(t *testing.T) {
+	t.Parallel()
+	c, index, term, hash := poisoned(t, 1, 2, 3)
+	var said bytes.Buffer
+	c.log = slog.NewTextHandler(&said, nil)
+	for _, id := range []uint64{1, 2} {
+		c.bodies[id].decide(index, term, hash)
+		c.restart(id)
+	}
+	c.step(100)
+	for _, id := range []uint64{1, 2} {
+		if b := c.bodies[id]; b.loop == nil || b.loop.applied >= index || b.skips()[0].Agreed {
+			t.Fatalf("server %d did not wait for the third: %+v", id, b.skips())
+		}
+	}
+	if n := strings.Count(said.String(), "nothing is applied from this entry on"); n != 2 || !strings.Contains(said.String(), "missing=[3]") {
+		t.Errorf("the two servers said %d times that they wait for the third:\n%s", n, said.String())
+	}
+	c.restart(3)
+	c.fails(3, errPoison.Error())
+	c.bodies[3].decide(index, term, hash)
+	c.restart(3)
+	c.step(30)
+	c.leader().say(2)
+	c.step(20)
+	for _, id := range c.ids {
+		if b := c.bodies[id]; !slices.Equal(b.applied, []uint64{1, 2}) || !b.skips()[0].Agreed {
+			t.Fatalf("server %d has applied %v; %+v", id, b.applied, b.skips())
+		}
+	}
+	// A restart needs nobody: what was agreed on stays so.
+	for _, id := range c.ids {
+		c.crash(id)
+	}
+	c.restart(1)
+	c.restart(2)
+	c.step(30)
+	c.leader().say(3)
+	c.step(10)
+	if b := c.bodies[1]; !slices.Equal(b.applied, []uint64{1, 2, 3}) {
+		t.Fatalf("after a restart of two server 1 has applied %v", b.applied)
+	}
+}
+
+// TestSkipAlone: a server alone needs nobody else's decision.
+func TestSkipAlone(t *testing.T) {
+	t.Parallel()
+	c, index, term, hash := poisoned(t, 1)
+	c.restart(1)
+	c.fails(1, errPoison.Error())
+	c.bodies[1].decide(index, term, hash)
+	c.restart(1)
+	c.step(5)
+	c.bodies[1].say(2)
+	c.step(5)
+	if b := c.bodies[1]; !slices.Equal(b.applied, []uint64{1, 2}) {
+		t.Fatalf("applied %v", b.applied)
+	}
+}
+
+// TestSkipAfterSilence: a server that hears that a decision is agreed needs no other
+// word: who said so knows that it decided the same.
+func TestSkipAfterSilence(t *testing.T) {
+	t.Parallel()
+	c, index, term, hash := poisoned(t, 1, 2, 3)
+	for _, id := range c.ids {
+		c.bodies[id].decide(index, term, hash)
+	}
+	c.restart(1)
+	c.cut[[2]uint64{3, 2}], c.cut[[2]uint64{2, 3}] = true, true
+	b := c.bodies[2]
+	c.restart(2)
+	c.step(5)
+	b.loop.Handle(Event{Kind: EventSkips, From: 1, Data: appendSkip(nil, &storage.Skip{Index: index, Term: term, Hash: hash, Agreed: true})})
+	c.step(50)
+	if !b.skips()[0].Agreed {
+		t.Error("a server waits though another says that all agreed")
+	}
+}
+
+// TestSkipsThatDiffer: servers that decide about different entries skip neither, and say
+// who differs. One whose log has another entry there stops and names the file.
+func TestSkipsThatDiffer(t *testing.T) {
+	t.Parallel()
+	c, index, term, hash := poisoned(t, 1, 2, 3)
+	var said bytes.Buffer
+	c.log = slog.NewTextHandler(&said, nil)
+	c.bodies[1].decide(index, term, hash)
+	c.bodies[2].decide(index, term, hash)
+	c.bodies[3].decide(index, term, storage.HashEntry([]byte("other")))
+	for _, id := range c.ids {
+		c.restart(id)
+	}
+	c.fails(3, fmt.Sprintf("entry-%d.skip", index))
+	c.step(50)
+	for _, id := range []uint64{1, 2} {
+		if b := c.bodies[id]; b.loop == nil || b.loop.applied >= index {
+			t.Fatalf("server %d did not wait", id)
+		}
+	}
+	if !strings.Contains(said.String(), "decidedOtherwise=[3]") {
+		t.Errorf("nobody said who differs:\n%s", said.String())
+	}
+}
+
+// TestSkipIsTakenOver: a server that joins later takes the decision over before it is
+// sent the entry, and a peer that doesn't announce it isn't sent it.
+func TestSkipIsTakenOver(t *testing.T) {
+	t.Parallel()
+	c, index, term, hash := poisoned(t, 1)
+	c.bodies[1].decide(index, term, hash)
+	c.restart(1)
+	c.step(5)
+	lead := c.bodies[1]
+	lead.say(2)
+	lead.wanted, lead.version = []Member{{ID: 1}, {ID: 2}}, 1
+	c.step(5)
+	c.ids = append(c.ids, 2)
+	joiner := &body{c: c, id: 2, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}, poisoned: true}
+	c.bodies[2] = joiner
+	c.open(2, lead.loop.applied, 0)
+	note := lead.note
+	lead.note = nil // its announcement is on the way
+	c.greet(2)
+	c.step(50)
+	if len(joiner.skips()) > 0 || joiner.loop.applied >= index {
+		t.Fatal("the entry was sent to a server that doesn't know that it is skipped")
+	}
+	if last, _ := joiner.dir.Log().LastIndex(); last >= index {
+		t.Fatalf("entries up to %d were sent to it", last)
+	}
+	lead.note = note
+	c.greet(2)
+	c.step(100)
+	if got := joiner.skips(); len(got) != 1 || !got[0].Agreed || got[0].From != 1 || !slices.Equal(joiner.applied, []uint64{1, 2}) {
+		t.Fatalf("it took over %+v and applied %v", got, joiner.applied)
+	}
+}
+
+// TestVoidSkip: a decision taken over from a peer that is not about the entry in the log
+// is dropped, and the entry applied.
+func TestVoidSkip(t *testing.T) {
+	t.Parallel()
+	c := newColony(t, 1)
+	b := c.leader1()
+	index := b.loop.applied + 1
+	b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &storage.Skip{Index: index, Term: 1, Hash: storage.HashEntry(nil), Agreed: true})})
+	if len(b.skips()) != 1 {
+		t.Fatal("it was not taken over")
+	}
+	b.say(7)
+	c.step(5)
+	if !slices.Equal(b.applied, []uint64{7}) || len(b.skips()) != 0 {
+		t.Fatalf("applied %v, decisions %+v", b.applied, b.skips())
+	}
+}
+
+// TestSkipNotes: a note is bounded, and a peer's decisions about entries that were
+// applied, or that aren't agreed, are not taken over.
+func TestSkipNotes(t *testing.T) {
+	t.Parallel()
+	c := newColony(t, 1)
+	b := c.leader1()
+	b.say(1)
+	c.step(5)
+	var said bytes.Buffer
+	b.loop.log = slog.New(slog.NewTextHandler(io.MultiWriter(&said), nil))
+	hear := func(skips ...storage.Skip) {
+		var note []byte
+		for _, s := range skips {
+			note = appendSkip(note, &s)
+		}
+		b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: note})
+	}
+	many := []storage.Skip{}
+	for i := range 1000 {
+		many = append(many, storage.Skip{Index: 1000 + uint64(i), Agreed: true})
+	}
+	hear(many...)
+	hear(many[0], many[0])
+	b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: []byte("torn")})
+	if len(b.skips()) != 0 || len(b.loop.skips.told[9]) != 0 || strings.Count(said.String(), "can't be read") != 3 {
+		t.Fatalf("%d decisions; said:\n%s", len(b.skips()), said.String())
+	}
+	hear(storage.Skip{Index: 2000}, storage.Skip{Index: b.loop.applied})
+	hear(storage.Skip{Index: 2000}, storage.Skip{Index: b.loop.applied})
+	if len(b.skips()) != 0 || strings.Count(said.String(), "which this server has applied") != 0 && strings.Count(said.String(), "that this server has applied") != 1 {
+		t.Fatalf("%d decisions; said:\n%s", len(b.skips()), said.String())
+	}
+	for i := range 20 { // more than are kept
+		hear(storage.Skip{Index: 3000 + uint64(i), Agreed: true})
+	}
+	if n := len(b.skips()); n != storage.SkipsMax || len(b.note) != storage.SkipsMax*skipSize || len(b.note) > noteSizeMax {
+		t.Errorf("%d decisions are kept, %d bytes announced", n, len(b.note))
+	}
+	if b.loop.Failed() != nil {
+		t.Error(b.loop.Failed())
+	}
+}
+
+// FuzzParseSkips: any bytes are a bounded note or none.
+func FuzzParseSkips(f *testing.F) {
+	f.Add(appendSkip(nil, &storage.Skip{Index: 1, Term: 2, Agreed: true}))
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, ok := parseSkips(b)
+		if ok && (len(all) != len(b)/skipSize || len(all) > storage.SkipsMax) {
+			t.Errorf("%d bytes are %d decisions", len(b), len(all))
+		}
+	})
+}
+
+// TestSkipsAreAnnounced: what a server announces reaches a peer that is connected, and
+// one that connects later.
+func TestSkipsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	a, addrA := running(t, 1, 7)
+	b, addrB := running(t, 2, 7)
+	b.setPeer(1, []string{addrA})
+	heard := func(want string) {
+		t.Helper()
+		for e := next(t, b); e.Kind != EventSkips || string(e.Data) != want; e = next(t, b) {
+		}
+	}
+	a.setPeer(2, []string{addrB})
+	for e := next(t, b); e.Kind != EventConnected; e = next(t, b) {
+	}
+	a.announceSkips([]byte("first"))
+	heard("first")
+	a.announceSkips([]byte("second"))
+	heard("second")
+	third, addr3 := running(t, 3, 7)
+	a.setPeer(3, []string{addr3})
+	third.setPeer(1, []string{addrA})
+	for e := next(t, third); e.Kind != EventSkips || string(e.Data) != "second"; e = next(t, third) {
+	}
+}
