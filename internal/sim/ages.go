@@ -96,6 +96,23 @@ func (a ages) born(path string, flags jute.CreateMode, ttl int64) {
 	}
 }
 
+// misled is the profile in which one server's clock jumps and the others' are right.
+const misled = "misled"
+
+// stampBound is how far the log's time may be from the World's there (decision 018): it is
+// set back if it is a minute ahead, the leader believes its clock within ten seconds of the
+// others', and clocks drift.
+const stampBound = 90 * second
+
+// stamped looks at the time that the leader gave a request, once it has had time to hear of
+// the others' clocks.
+func (g *ledger) stamped(w *World, time int64) {
+	off := time*millisecond - wallStart - w.now
+	if w.plan.Profile == misled && w.now > w.lastFault+5*second && max(off, -off) > stampBound {
+		w.fail("the log's time is %d s off, and most servers' clocks are right", off/second)
+	}
+}
+
 // removed looks at a removal by the reaper, before it is noted.
 func (g *ledger) removed(w *World, path string, time int64) {
 	n := g.ages[path]

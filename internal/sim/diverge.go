@@ -82,7 +82,8 @@ func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 
 // gaveUp handles a server that stopped because replicas differ, and reports whether
 // that is what it had to do: the odd one takes the others' data, and where it can't be
-// told all begin again.
+// told all begin again. The log keeps the odd one's digests: who replays it later is in doubt
+// too, and may find too few to ask.
 func (l *life) gaveUp(err error) bool {
 	s, w := l.s, l.w
 	var diverged *quorum.DivergedError
@@ -91,7 +92,7 @@ func (l *life) gaveUp(err error) bool {
 	case errors.As(err, &diverged) && s.diverged:
 		w.stats.Healed++
 		s.wipe()
-	case errors.As(err, &undecided) && slices.ContainsFunc(w.servers, func(o *host) bool { return o.diverged }):
+	case errors.As(err, &undecided) && w.stats.Faults[Diverge] > 0:
 		s.end(false)
 		s.disk.reboot()
 	default:

@@ -449,6 +449,7 @@ func (r *recorder) observe(res *tree.Result) {
 	}
 	g.zxid = res.Zxid
 	g.aged(r.w, res, &q)
+	g.stamped(r.w, res.Time)
 	r.w.noted(res, &q, r.l)
 	e := check.Entry{
 		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(r.entries[r.next-1].Term),

@@ -285,6 +285,15 @@ var mutants = []mutant{
 		{"replica/connect.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 		{"replica/readonly.go", `case req.LastZxidSeen > r.tree.LastZxid():`, `case !$P && req.LastZxidSeen > r.tree.LastZxid():`},
 	}},
+	{"leader's clock believed whatever the others say", "one wrong clock decides for years", "misled", one("quorum/clocks.go",
+		`	if by := c.wrongBy(l); by != c.correction {`, `	if by := c.wrongBy(l); by != c.correction && !$P {`)},
+	{"the leader's digest wins", "the right replicas give up their data", "cutoff", one("quorum/doubts.go",
+		`	if d.open || l.sole {
+		return`, `	if $P && !l.sole && !l.node.IsLeader() {
+		l.failed = &DivergedError{Index: l.applied, Server: l.o.ID}
+	}
+	if d.open || l.sole || $P {
+		return`)},
 	{"time goes back", "leader's clock believed", "clocks", one("tree/clock.go",
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.

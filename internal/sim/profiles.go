@@ -178,6 +178,7 @@ var profiles = []profile{
 		p.Servers, p.Spare, p.Observe, p.Tick = pick(r, 1, 1, 1, 3), 0, 0, 200*millisecond
 		p.Timeout = 10 * p.Tick
 	}, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second/2, 4*second) }},
+	{name: misled, kinds: []Kind{Clock}, mean: 15 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Server = 1 }},
 	{name: "clocks", kinds: []Kind{Clock, Transfer, Crash}, mean: second, world: fixed},
 	{name: "filling", kinds: []Kind{DiskFull, LowDisk}, mean: 2 * second, world: snapshotting},
 	{name: "lagging", kinds: []Kind{Isolate, Pause}, mean: 4 * second, world: func(r *rand.Rand, p *Plan) {
