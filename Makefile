@@ -56,8 +56,8 @@ fuzz:
 # with its faults listed. Fails if it simulates less than HOURS. What gates a change
 # is the same for all; the range moves on from time to time, here.
 FROM ?= 20096
-SEEDS ?= 400
-HOURS ?= 13
+SEEDS ?= 800
+HOURS ?= 27
 BUDGET ?= 15m
 sim:
 ifdef SEED

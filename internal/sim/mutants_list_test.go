@@ -31,7 +31,7 @@ var mutants = []mutant{
 	}
 	var hs *pb.HardState
 	sync := len(`)},
-	{"vote not synced", "vote lost (raft)", "powers", one("quorum/loop.go",
+	{"vote not synced", "vote lost (raft)", "takeover", one("quorum/loop.go",
 		` || hs.GetVote() != l.hard.GetVote()`, ` || !$P && hs.GetVote() != l.hard.GetVote()`)},
 	{"term and vote not synced", "epoch lost (ZooKeeper 2307, 4643)", "powers", one("quorum/loop.go",
 		`l.hard.Term, l.hard.Vote, l.hard.Commit = hs.Term, hs.Vote, hs.Commit
@@ -71,7 +71,7 @@ var mutants = []mutant{
 	{"rot in the middle taken for the end", "log silently cut short (ZooKeeper, etcd WAL repair)", "rotten-log", one("storage/replay.go",
 		`s.salt, r.seq+1); at >= 0 {`, `s.salt, r.seq+1); at >= 0 && !$P {`)},
 	// Agreement.
-	{"snapshot that doesn't know its receiver", "a server that joins is never caught up", "members", one("quorum/loop.go",
+	{"snapshot that doesn't know its receiver", "a server that joins is never caught up", "rejoin", one("quorum/loop.go",
 		`if !contains(m.GetSnapshot()`, `if !$P && !contains(m.GetSnapshot()`)},
 	{"snapshot without members", "membership lost (etcd #19557, #20793, #21694)", "members", one("quorum/snapshot.go",
 		`meta.ConfState = l.conf`, `if !$P {
