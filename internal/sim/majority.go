@@ -18,7 +18,7 @@ import (
 //
 // Both hold for what was decided at feature level 2 or above. A server that lost its
 // disk and was taken out of raft's membership until it has joined anew is left out
-// of the count.
+// of the count, and so is one whose disk lied or rotted.
 
 // noted takes note of what an evaluated request means for the membership, when it is
 // evaluated first.
@@ -136,7 +136,7 @@ func (w *World) majority() {
 			s.replaced = false
 		}
 		holds := s.holds(last, w.ledger.entries[last-1].term)
-		if m.Observer || (s.replaced || !s.begun) && !holds {
+		if m.Observer || (s.replaced || !s.begun || s.disk.damaged()) && !holds {
 			continue
 		}
 		voters++
