@@ -167,7 +167,7 @@ func (c *checker) unlogged() {
 // in the order they were sent, and that no session writes over an old
 // connection.
 func (c *checker) holes() {
-	type lost struct{ op, entry int32 }
+	type lost struct{ op int32 }
 	missing := make([]*lost, len(c.conns))
 	newest := make([]int64, len(c.conns))
 	for i := range c.ops {

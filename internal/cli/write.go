@@ -71,7 +71,7 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	path := n.path
+	var path string
 	if n.ttl != 0 || n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
 		path, _, err = s.client.CreateTTL(ctx, n.path, n.data, n.mode, n.acl, n.ttl)
 	} else {

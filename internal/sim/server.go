@@ -64,11 +64,10 @@ type host struct {
 
 	electorate [2][]uint64 // that it applied last: the voters, and those before
 
-	promise  promise
-	voted    votes
-	log      *storage.Log // of the last life, to be asked what it holds
-	out      string       // why it is not started any more; "" if it is
-	restarts int
+	promise promise
+	voted   votes
+	log     *storage.Log // of the last life, to be asked what it holds
+	out     string       // why it is not started any more; "" if it is
 
 	lastIndex uint64 // it had applied at lastMoved, and no more since
 	lastMoved int64

@@ -98,7 +98,10 @@ func TestCrashBeforeSeal(t *testing.T) {
 func TestFrameOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()
-	d := mustOpen(t, smallOptions(memory, 1))
+	if err := mustOpen(t, smallOptions(memory, 1)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	var d *Dir
 	var images []*MemFS
 	var at int64
 	for _, data := range []string{"one", "two"} {

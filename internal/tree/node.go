@@ -43,7 +43,7 @@ type node struct {
 // A kin is what only znodes have that are owned, or ever had a child. They keep
 // it as long as they live.
 type kin struct {
-	link        uint32 // of free slots; must be first
+	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
 	children    uint32
 	below       uint32 // znodes below this one, at any depth

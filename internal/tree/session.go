@@ -10,7 +10,7 @@ import (
 // A session is who a client is across its connections. Its znodes are linked in
 // the order of their creation.
 type session struct {
-	link        uint32 // of free slots; must be first
+	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // slots of its ephemeral znodes
 	ephemerals  uint32
 	changes     uint32 // of the list; grows with each, for Scan

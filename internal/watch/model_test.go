@@ -336,7 +336,7 @@ func TestSameCallsSameOrder(t *testing.T) {
 		}
 		return b.String()
 	}
-	if dump() != dump() {
+	if first, second := dump(), dump(); first != second {
 		t.Error("two runs of the same operations differ")
 	}
 }

@@ -28,7 +28,6 @@ type Collector struct {
 	next   uint64 // first index not read
 	gap    bool   // something was purged before it was read
 	list   []check.Entry
-	digest uint64
 }
 
 // NewCollector returns one for a server; nothing is read yet.

@@ -20,10 +20,9 @@ const spacePatience = 20 * time.Second
 
 // A filler is a file that leaves a file system as much room as it is told.
 type filler struct {
-	t    *testing.T
-	dir  string
-	path string
-	n    int
+	t   *testing.T
+	dir string
+	n   int
 }
 
 // leave fills the file system until only free bytes are left, as far as that
