@@ -26,13 +26,22 @@ func (s *Server) Status() fourletter.Status {
 // mode returns what this server is in its ensemble, in two of Apache's ways. A
 // follower stays one while there is no leader: it keeps its clients.
 func (s *Server) mode(leads bool) (mode, peerState string) {
-	if len(s.opt.Members) <= 1 {
+	q := s.peer.Status()
+	return modeOf(s.opt.ID, s.opt.Members, q.Voters, q.Observers, leads)
+}
+
+// modeOf is mode by the membership in force, and by the configured one for a server that
+// isn't in it yet.
+func modeOf(self uint64, members []Member, voters, observers []uint64, leads bool) (mode, peerState string) {
+	if len(members) <= 1 && len(voters)+len(observers) <= 1 {
 		return fourletter.ModeStandalone, ""
 	}
-	for _, m := range s.opt.Members {
-		if m.ID == s.opt.ID && m.Observer {
-			return fourletter.ModeObserver, "observing - broadcast"
-		}
+	observes := slices.Contains(observers, self)
+	for _, m := range members {
+		observes = observes || m.ID == self && m.Observer && !slices.Contains(voters, self)
+	}
+	if observes {
+		return fourletter.ModeObserver, "observing - broadcast"
 	}
 	if leads {
 		return fourletter.ModeLeader, "leading - broadcast"
