@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -18,12 +19,36 @@ var rewrite = stdflag.Bool("rewrite", false, "write the transcripts anew")
 // with "! ".
 type session struct {
 	s   *shell
-	out bytes.Buffer
+	out collected
+}
+
+// collected is what a shell prints, some of it at any time: it watches its connection.
+type collected struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (c *collected) WriteString(s string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text.WriteString(s)
+}
+
+func (c *collected) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String()
+}
+
+func (c *collected) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text.Reset()
 }
 
 // stream marks each line with a prefix.
 type stream struct {
-	to     *bytes.Buffer
+	to     *collected
 	prefix string
 }
 
