@@ -3,9 +3,15 @@ package quorum
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // TestReasonOfARefusal: a long reason is cut when it is sent, and what claims to be
@@ -43,4 +49,76 @@ func TestSendQueueIsBounded(t *testing.T) {
 	if _, err := here.Write([]byte{0}); err == nil {
 		t.Error("the connection goes on")
 	}
+}
+
+// TestUncommittedBytes: a leader whose entries nobody acknowledges takes no more than
+// so many bytes of them.
+func TestUncommittedBytes(t *testing.T) {
+	t.Parallel()
+	s := raft.NewMemoryStorage()
+	n, err := NewNode(NodeOptions{ID: 1, ElectionTicks: 10, Storage: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Bootstrap([]uint64{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, n, s)
+	if err := n.Campaign(); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, n, s)
+	for _, typ := range []pb.MessageType{pb.MsgPreVoteResp, pb.MsgVoteResp} {
+		if err := n.Step(said(typ, 2, nil)); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, n, s)
+	}
+	batch := make([]byte, 1<<20) // all entries share it
+	taken := 0
+	for range 2 * uncommittedBytesMax / len(batch) {
+		if err := n.Propose(batch); err == nil {
+			taken += len(batch)
+		} else if !errors.Is(err, raft.ErrProposalDropped) {
+			t.Fatal(err)
+		}
+	}
+	if taken < uncommittedBytesMax-len(batch) || taken > uncommittedBytesMax {
+		t.Errorf("a leader without followers takes %d bytes, want up to %d", taken, uncommittedBytesMax)
+	}
+}
+
+// failing is a listener that gives no connection until it is closed.
+type failing struct {
+	net.Listener
+	calls  []time.Time
+	closed bool
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if f.closed {
+		return nil, net.ErrClosed
+	}
+	f.calls = append(f.calls, time.Now())
+	if len(f.calls) == 20 {
+		f.closed = true
+	}
+	return nil, errors.New("too many open files")
+}
+
+// TestAcceptPauses: the pause after a failed accept grows to its limit and not beyond.
+func TestAcceptPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTransport(1, 7, sharing("a secret"), slog.New(slog.DiscardHandler))
+		defer tr.cancel()
+		f := &failing{}
+		tr.acceptAll(t.Context(), f, func(net.Conn) {})
+		for i := range f.calls[1:] {
+			want := min(acceptPauseMin<<i, acceptPauseMax)
+			if got := f.calls[i+1].Sub(f.calls[i]); got != want {
+				t.Errorf("after %d failures it waits for %v, want %v", i+1, got, want)
+			}
+		}
+	})
 }

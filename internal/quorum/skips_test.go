@@ -216,8 +216,13 @@ func TestSkipIsTakenOver(t *testing.T) {
 	c.open(2, lead.loop.applied, 0)
 	note := lead.note
 	lead.note = nil // its announcement is on the way
+	var said bytes.Buffer
+	lead.loop.log = slog.New(slog.NewTextHandler(&said, nil))
 	c.greet(2)
-	c.step(50)
+	c.step(2 * withheldTicks)
+	if n := strings.Count(said.String(), "is not sent an entry that is skipped"); n != 1 {
+		t.Errorf("the leader says %d times that it withholds the entry:\n%s", n, said.String())
+	}
 	if len(joiner.skips()) > 0 || joiner.loop.applied >= index {
 		t.Fatal("the entry was sent to a server that doesn't know that it is skipped")
 	}
@@ -290,6 +295,23 @@ func TestSkipNotes(t *testing.T) {
 	}
 	if b.loop.Failed() != nil {
 		t.Error(b.loop.Failed())
+	}
+}
+
+// TestLateSkips: of decisions that come too late a bounded number is remembered.
+func TestLateSkips(t *testing.T) {
+	t.Parallel()
+	c := newColony(t, 1)
+	b := c.leader1()
+	b.loop.applied = 2 * warnedMax // none of them is looked for
+	most := 0
+	for i := range 2 * warnedMax {
+		s := storage.Skip{Index: 1 + uint64(i)}
+		b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &s)})
+		most = max(most, len(b.loop.skips.warned))
+	}
+	if most != warnedMax {
+		t.Errorf("%d are remembered, want up to %d", most, warnedMax)
 	}
 }
 

@@ -89,3 +89,30 @@ func TestReconfigDialsNobodyForStrangers(t *testing.T) {
 		})
 	}
 }
+
+// TestReconfigOfTheMute: voters that accept connections and say nothing are waited for
+// no longer than reachTimeout, and count as missing.
+func TestReconfigOfTheMute(t *testing.T) {
+	t.Parallel()
+	own := "1 " + freeport.Address(t)
+	m := lineMembership(own)
+	members, _ := m.Parse(own)
+	opt := Options{ID: 1, DataDir: t.TempDir(), Listen: []string{freeport.Address(t)}, PeerListen: members[0].Addrs[0], Members: members, Membership: m,
+		Settings: tree.Settings{ReconfigEnabled: true, SkipACL: true}}
+	openAll(t, []Options{opt})
+	c := connect(t, opt.Listen[0], 0, nil)
+	eventually(t, "the membership is in the log", func() bool {
+		h, body := c.call(jute.OpGetData, reading("/zookeeper/config", false))
+		return h.Err == jute.OK && len(jute.NewDecoder(body).Buffer()) > 0
+	})
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	lines := own + ",2 " + mute.Addr().String() + ",3 " + mute.Addr().String()
+	req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
+	if h, _ := c.call(jute.OpReconfig, req.Append); h.Err != jute.ErrNewConfigNoQuorum {
+		t.Errorf("with two mute voters: %v, want %v", h.Err, jute.ErrNewConfigNoQuorum)
+	}
+}
