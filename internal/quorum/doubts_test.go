@@ -160,3 +160,25 @@ func TestUncontradictedServerGoesOn(t *testing.T) {
 		t.Errorf("all answer; server %d: %v, in doubt: %t", b.id, b.failed, b.loop.doubts.open)
 	}
 }
+
+// TestDoubtfulStateIsNotKept: a server in doubt writes no snapshot of its state.
+func TestDoubtfulStateIsNotKept(t *testing.T) {
+	for _, odd := range []bool{false, true} {
+		c, lead := doubting(t, 1, 2, 3)
+		c.crash(lead.id%3 + 1)
+		lead.say(2)
+		c.step(3)
+		if odd {
+			lead.odd, lead.doubtful = 99, true
+			lead.say(3)
+			c.step(3)
+		}
+		lead.snapshot = 1
+		before := lead.loop.applied
+		lead.say(4)
+		c.step(snapshotLookTicks + 3)
+		if meta, ok := lead.dir.NewestSnapshot(); (ok && meta.Index > before) == odd {
+			t.Errorf("in doubt: %t; the newest snapshot is of entry %d, behind %d", odd, meta.Index, before)
+		}
+	}
+}

@@ -39,9 +39,10 @@ func (s *snapshots) logged(data int) {
 	s.logBytes += int64((data + frameOverhead + frameSector - 1) &^ (frameSector - 1))
 }
 
-// consider starts a snapshot if one is due.
+// consider starts a snapshot if one is due. A state that is in doubt isn't kept: a
+// restart makes another one of the log.
 func (s *snapshots) consider(l *Loop) {
-	if s.running || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {
+	if s.running || l.doubts.open || l.ticks < s.retryAt || !s.wanted && !l.o.State.SnapshotDue(s.logBytes) {
 		return
 	}
 	s.running, s.wanted, s.logBytes, s.began = true, false, 0, l.ticks
