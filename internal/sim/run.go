@@ -304,6 +304,9 @@ func (w *World) unquiet() string {
 			}
 			return fmt.Sprintf("client %d is not done: it is %s", c.index, state)
 		}
+		if c.conn != nil && c.conn.l.ended { // of a power cut it hears nothing
+			return fmt.Sprintf("client %d has not noticed that server %d ended", c.index, c.server.id)
+		}
 	}
 	return ""
 }
