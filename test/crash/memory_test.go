@@ -17,8 +17,9 @@ const (
 	memoryZnode = 136
 )
 
-// memoryPatience is how long it may take until what is free has been given back.
-const memoryPatience = 2 * time.Minute
+// memoryPatience is how long it may take until what is free has been given back. An idle server collects its garbage every two
+// minutes, and gives the memory back after that little by little.
+const memoryPatience = 5 * time.Minute
 
 // holder fills and empties one server by pipelines.
 type holder struct {
