@@ -470,8 +470,8 @@ func (b *body) changes(n uint64) {
 	b.version++
 }
 
-func (b *body) Heard() []int64      { return nil }
-func (b *body) HeardBy(ids []int64) {}
+func (b *body) Report() []byte         { return nil }
+func (b *body) Reported(report []byte) {}
 
 func (b *body) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
 

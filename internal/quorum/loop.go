@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,7 +55,7 @@ type EventKind uint8
 const (
 	EventRaft      EventKind = iota // Data is a raft message, from From
 	EventForward                    // Data is requests of From's clients
-	EventHeard                      // Data is From's report of sessions heard
+	EventReport                     // Data is From's report (StateMachine.Report)
 	EventConnected                  // our connection to From is new: what was sent before may be lost
 	EventLost                       // From closed or reset its connection to us
 	EventSnapshot                   // From's snapshot has arrived whole in File; Data is its message
@@ -111,9 +110,8 @@ type LoopOptions struct {
 	Log           *slog.Logger
 }
 
-// heardTicks is how often a follower reports which sessions it heard: the leader
-// waits longer than that for a report before it ends one.
-const heardTicks = 2
+// reportTicks is how often a follower reports to the leader (StateMachine.Report).
+const reportTicks = 2
 
 // frameKeepBytes is the largest memory of a message that is used again.
 const frameKeepBytes = 1 << 20
@@ -281,13 +279,9 @@ func (l *Loop) Tick() {
 	if l.snap.wanted || l.ticks%snapshotLookTicks == 0 {
 		l.snap.consider(l)
 	}
-	if l.ticks%heardTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
-		if heard := l.o.State.Heard(); len(heard) > 0 {
-			b := make([]byte, 0, 8*len(heard))
-			for _, id := range heard {
-				b = binary.BigEndian.AppendUint64(b, uint64(id))
-			}
-			l.o.Shell.Send(l.node.Leader(), FrameHeard, b)
+	if l.ticks%reportTicks == 0 && !l.node.IsLeader() && l.node.Leader() != 0 {
+		if b := l.o.State.Report(); len(b) > 0 {
+			l.o.Shell.Send(l.node.Leader(), FrameReport, b)
 		}
 	}
 	l.publish()
@@ -324,13 +318,9 @@ func (l *Loop) Handle(e Event) {
 				l.log.Error("a peer forwarded requests that can't be read", "peer", e.From, "err", err)
 			}
 		}
-	case EventHeard:
+	case EventReport:
 		if l.node.IsLeader() {
-			ids := make([]int64, 0, len(e.Data)/8)
-			for b := e.Data; len(b) >= 8; b = b[8:] {
-				ids = append(ids, int64(binary.BigEndian.Uint64(b)))
-			}
-			l.o.State.HeardBy(ids)
+			l.o.State.Reported(e.Data)
 		}
 	case EventClock:
 		l.clocks.heard(l, e)

@@ -239,7 +239,7 @@ func (p *Peer) handleWaiting() {
 func (p *Peer) handle(e Event) {
 	p.loop.Handle(e)
 	switch e.Kind {
-	case EventRaft, EventForward, EventHeard, EventMembers, EventDigest, EventClock:
+	case EventRaft, EventForward, EventReport, EventMembers, EventDigest, EventClock:
 		p.transport.frames.give(e.Data)
 	}
 }

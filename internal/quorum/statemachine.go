@@ -68,10 +68,11 @@ type StateMachine interface {
 	// with that id. It is called on a leader, and again if the step doesn't come; once
 	// another step was applied, or the change is over, it must have no effect.
 	StepChange(id int64, step ChangeStep)
-	// Heard returns the sessions heard here since it was last called; HeardBy takes
-	// that report on the leader.
-	Heard() []int64
-	HeardBy(sessions []int64)
+	// Report returns what this server has to tell the leader, empty for nothing: it is asked
+	// every reportTicks, and the report isn't sent again if it gets lost. Reported takes it
+	// on the leader.
+	Report() []byte
+	Reported(report []byte)
 	// SnapshotDue says whether to take a snapshot now, logBytes having been
 	// applied since the last one. It is asked after each Apply.
 	SnapshotDue(logBytes int64) bool

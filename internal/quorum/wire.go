@@ -51,7 +51,7 @@ type FrameKind byte
 const (
 	FrameRaft    FrameKind = 1 // a raft message
 	FrameForward FrameKind = 2 // requests of a follower's clients, for the leader
-	FrameHeard   FrameKind = 3 // sessions (8 bytes each) heard on a follower since its last report
+	FrameReport  FrameKind = 3 // what StateMachine.Report returned on a follower
 	FrameMembers FrameKind = 4 // the members' addresses, for a server of level 2 and up; see introduce.go
 	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only for servers of feature level 2 on
 	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only for servers of feature level 2 on
@@ -65,8 +65,8 @@ func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 		return Event{Kind: EventRaft, From: from, Conn: conn, Data: payload}, true
 	case FrameForward:
 		return Event{Kind: EventForward, From: from, Data: payload}, true
-	case FrameHeard:
-		return Event{Kind: EventHeard, From: from, Data: payload}, true
+	case FrameReport:
+		return Event{Kind: EventReport, From: from, Data: payload}, true
 	case FrameMembers:
 		return Event{Kind: EventMembers, From: from, Data: payload}, true
 	case FrameClock:

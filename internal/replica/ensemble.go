@@ -94,9 +94,9 @@ func (r *Replica) clientsByID() []*Client {
 	return all
 }
 
-// Heard returns the sessions of this server's clients that sent something since
-// the last call, those of connections that ended meanwhile too.
-func (r *Replica) Heard() []int64 {
+// Report returns the sessions of this server's clients that sent something since the last
+// call, those of connections that ended meanwhile too: 8 bytes each, in order.
+func (r *Replica) Report() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	heard := r.heardLast
@@ -111,18 +111,25 @@ func (r *Replica) Heard() []int64 {
 		}
 	}
 	slices.Sort(heard)
-	return heard
+	b := make([]byte, 0, sessionSize*len(heard))
+	for _, id := range heard {
+		b = binary.BigEndian.AppendUint64(b, uint64(id))
+	}
+	return b
 }
 
-// HeardBy takes a follower's report of Heard.
-func (r *Replica) HeardBy(sessions []int64) {
+// Reported takes a follower's report.
+func (r *Replica) Reported(report []byte) {
 	now := r.now() / 1e6
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range sessions {
-		r.expiry.touch(id, now)
+	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
+		r.expiry.touch(int64(binary.BigEndian.Uint64(b)), now)
 	}
 }
+
+// sessionSize is how many bytes a session takes in a report.
+const sessionSize = 8
 
 // Restore replaces the state by a snapshot that a peer sent because this server
 // was too far behind for the log. The changes in between can't be told to the

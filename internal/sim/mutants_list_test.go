@@ -202,8 +202,8 @@ var mutants = []mutant{
 `},
 	}},
 	{"sessions of followers not heard", "readers on followers expired (Keeper 111102)", "quiet", one("replica/ensemble.go",
-		`	for _, id := range sessions {
-`, `	for _, id := range sessions {
+		`	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
+`, `	for b := report; len(b) >= sessionSize; b = b[sessionSize:] {
 		if $P {
 			continue
 		}
