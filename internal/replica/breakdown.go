@@ -5,8 +5,14 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
+
+// stopsAtEntry is what to do about an entry that can't be applied.
+const stopsAtEntry = "This server stops. Remove nothing, and keep a copy of its data and log directories for a report. " +
+	"If starting it again doesn't help: " + storage.DoMove + ". " +
+	"If all servers stop at this entry, or this server is alone, the entry or this version is at fault: start the version that wrote it"
 
 // A breakdown is a panic while an entry was applied. The state may be half changed, so
 // mu stays locked and nobody sees it.

@@ -38,3 +38,19 @@ func TestDivergedAlone(t *testing.T) {
 		t.Error("a server alone has doubts that no other server can end")
 	}
 }
+
+// TestStopsAtEntry gives a server an entry that it can't read: the error says which files to move, and which to leave.
+func TestStopsAtEntry(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	last := s.r.tree.LastIndex()
+	err := s.r.Apply([]quorum.Entry{{Term: s.r.tree.LastTerm(), Index: last + 1, Data: append(appendHead(nil, 0, 0, 0), "damaged"...)}})
+	if err == nil {
+		t.Fatal("the entry was applied")
+	}
+	for _, says := range []string{"Remove nothing", "move IDENTITY, *.log and *.snap ", "leave myid and PEERSECRET"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("the error doesn't say %q: %v", says, err)
+		}
+	}
+}

@@ -118,7 +118,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 			if errors.As(err, &newer) || errors.As(err, &diverged) {
 				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
 			}
-			return fmt.Errorf("apply log entry %d of term %d: %w. This server stops. Remove nothing, and keep a copy of its data directory for a report. If the other servers run, start it again; if it stops at the same entry, move everything in the directory but myid elsewhere, so that it joins under its id and takes everything from them. If all stop at this entry, or this server is alone, it is the entry or this version: start the version that wrote it", e.Index, e.Term, err)
+			return fmt.Errorf("apply log entry %d of term %d: %w. %s", e.Index, e.Term, err, stopsAtEntry)
 		}
 		r.countEntry(e, now)
 		r.catchUp()

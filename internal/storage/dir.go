@@ -140,7 +140,7 @@ func Open(o Options) (*Dir, error) {
 	err = d.recover()
 	if damage := (*DamageError)(nil); errors.As(err, &damage) {
 		err = fmt.Errorf("open data directory %s: %w. Nothing was changed. Restore the directory from a copy, "+
-			"or, "+doMove, o.Dir, err)
+			"or, "+DoMove, o.Dir, err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.release())

@@ -57,10 +57,10 @@ func (e *MissingError) Error() string {
 }
 
 // doRestore is what to do when one of two directories is lost.
-const doRestore = "Is its file system mounted? If so restore it from a copy, or, " + doMove
+const doRestore = "Is its file system mounted? If so restore it from a copy, or, " + DoMove
 
-// doMove is what to do about data that can't be used where the others have everything.
-const doMove = "if a quorum of the other servers of its ensemble runs, move " + identityName + ", *" + segmentSuffix + " and *" + snapshotSuffix +
+// DoMove is what to do about data that can't be used where the others have everything.
+const DoMove = "if a quorum of the other servers of its ensemble runs, move " + identityName + ", *" + segmentSuffix + " and *" + snapshotSuffix +
 	" of the data and log directories to another folder, keep them, leave myid and PEERSECRET, and start this server again: " +
 	"it joins under its id and takes everything from the others"
 
