@@ -2,6 +2,7 @@ package tree
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
@@ -28,9 +29,19 @@ type aclTable struct {
 	entries  []aclEntry
 	free     []uint32
 	index    map[string]uint32 // by encoding
+	bytes    int               // of all entries
 	requests map[string]aclFix // by the bytes that a client sent
 	kept     int               // bytes of the keys of requests
 }
+
+// size returns about how many bytes an entry takes: its encoding, a copy of that for the
+// strings of the list, and the list.
+func (e *aclEntry) size() int {
+	return 2*len(e.encoded) + len(e.list)*int(unsafe.Sizeof(jute.ACL{})) + aclBytes
+}
+
+// aclBytes is about what an ACL takes beside that: its entry, and its place in the index.
+const aclBytes = 128
 
 // aclFix is what became of the ACL of a request: a place in the table isn't kept
 // because the entry may go.
@@ -105,6 +116,7 @@ func (t *Tree) internACL(f *aclFix) uint32 {
 		a.entries = append(a.entries, e)
 	}
 	a.index[f.encoded] = i
+	a.bytes += e.size()
 	return i
 }
 
@@ -115,6 +127,7 @@ func (a *aclTable) release(i uint32) {
 	e.refs--
 	if e.refs == 0 {
 		delete(a.index, e.encoded)
+		a.bytes -= e.size()
 		*e = aclEntry{}
 		a.free = append(a.free, i)
 	}

@@ -55,10 +55,28 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 			visit(&t.result)
 		}
 	}
+	t.dropLarge()
 	if t.compacts() {
 		t.compact(min(i*compactPerRequest, compactSlots))
 	}
 	return records.Err()
+}
+
+// scratchKeep bytes of paths and resultKeep events and results are the most whose memory
+// is kept for the next requests: the end of one session may delete a million znodes.
+const (
+	scratchKeep = 64 << 10
+	resultKeep  = 1024
+)
+
+// dropLarge drops the memory that unusually large requests have left.
+func (t *Tree) dropLarge() {
+	if cap(t.scratch) > scratchKeep {
+		t.scratch = nil
+	}
+	if r := &t.result; cap(r.Events) > resultKeep || cap(r.Multi) > resultKeep {
+		r.Events, r.Multi = nil, nil
+	}
 }
 
 // apply evaluates one request.

@@ -11,6 +11,9 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 	case jute.OpSetData:
 		path, data := d.String(), d.Buffer()
 		return d.Err() == nil && t.larger(path, data)
+	case jute.OpSetACL:
+		_ = d.String()
+		return t.newACL(&d)
 	case jute.OpMulti:
 		ops, err := jute.DecodeMulti(&d)
 		if err != nil {
@@ -31,6 +34,17 @@ func creates(op jute.Op) bool {
 		return true
 	}
 	return false
+}
+
+// newACL reports whether no znode has the ACL that d stands at as it was sent.
+func (t *Tree) newACL(d *jute.Decoder) bool {
+	rest, begin := d.Rest(), d.Offset()
+	skipACL(d)
+	if d.Err() != nil {
+		return false
+	}
+	_, known := t.acls.index[text(rest[:d.Offset()-begin])]
+	return !known
 }
 
 // larger reports whether a znode's data would become larger.

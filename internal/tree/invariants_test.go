@@ -81,10 +81,11 @@ func invariants(t *Tree) string {
 	if s := tableInvariants(t); s != "" {
 		return s
 	}
-	live := 0
+	live, aclBytes := 0, 0
 	for i := range t.acls.entries {
 		if e := &t.acls.entries[i]; e.encoded != "" {
 			live++
+			aclBytes += e.size()
 			if e.refs != aclRefs[uint32(i)] || t.acls.index[e.encoded] != uint32(i) {
 				return fmt.Sprintf("ACL %d has %d references instead of %d", i, e.refs, aclRefs[uint32(i)])
 			}
@@ -92,6 +93,9 @@ func invariants(t *Tree) string {
 	}
 	if live != len(t.acls.index) || live+len(t.acls.free) != len(t.acls.entries) || live != len(aclRefs) {
 		return "ACLs leak"
+	}
+	if aclBytes != t.acls.bytes {
+		return fmt.Sprintf("ACLs of %d bytes count as %d", aclBytes, t.acls.bytes)
 	}
 	if s := sessionInvariants(t); s != "" {
 		return s

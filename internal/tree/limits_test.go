@@ -161,3 +161,69 @@ func TestCachesAreBounded(t *testing.T) {
 		t.Error("nothing is kept")
 	}
 }
+
+// TestACLsAreAccountedFor: ACLs that no other znode has count as memory until they go, and a setACL that brings one
+// makes the tree larger.
+func TestACLsAreAccountedFor(t *testing.T) {
+	l := newLimiter(t, 2)
+	const znodes, size = 50, 10_000
+	acl := func(i int) []jute.ACL {
+		return []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("u%0*d:h", size, i)}}}
+	}
+	setACL := func(path string, acl []jute.ACL) []byte {
+		return (&jute.SetACLRequest{Path: path, ACL: acl, Version: -1}).Append(nil)
+	}
+	before := l.tree.Memory().Identities
+	for i := range znodes {
+		path := fmt.Sprint("/n", i)
+		if code := l.create(path, jute.WorldACL(jute.PermAll)); code != jute.OK {
+			t.Fatal(code)
+		}
+		if !l.tree.Grows(jute.OpSetACL, setACL(path, acl(i))) {
+			t.Fatal("a setACL that brings a new ACL makes nothing larger")
+		}
+		if code := l.apply(jute.OpSetACL, setACL(path, acl(i))); code != jute.OK {
+			t.Fatal(code)
+		}
+	}
+	if n := l.tree.Memory().Identities - before; n < znodes*size {
+		t.Errorf("%d ACLs of %d bytes count as %d bytes", znodes, size, n)
+	}
+	if l.tree.Grows(jute.OpSetACL, setACL("/n0", acl(1))) || l.tree.Grows(jute.OpSetACL, []byte("malformed")) {
+		t.Error("a setACL of an ACL that is there, or a malformed one, makes something larger")
+	}
+	for i := range znodes {
+		if code := l.apply(jute.OpDelete, deleteOf(fmt.Sprint("/n", i))); code != jute.OK {
+			t.Fatal(code)
+		}
+	}
+	if n := l.tree.Memory().Identities - before; n > size {
+		t.Errorf("%d bytes of ACLs are left when all have gone", n)
+	}
+}
+
+// TestLargeRequestsLeaveNothing: the paths, events and results of a request with very many of them are garbage once it is
+// applied.
+func TestLargeRequestsLeaveNothing(t *testing.T) {
+	const ephemerals = 2 * resultKeep
+	l := newLimiter(t, 2)
+	ops := make([]jute.MultiOp, ephemerals)
+	for i := range ops {
+		ops[i] = jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/ephemeral-of-a-long-name-%06d", i), ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}
+	}
+	small := func(what string) {
+		t.Helper()
+		scratch, events, results := cap(l.tree.scratch), cap(l.tree.result.Events), cap(l.tree.result.Multi)
+		if scratch > scratchKeep || events > resultKeep || results > resultKeep {
+			t.Errorf("%s leaves %d bytes of paths, %d events and %d results", what, scratch, events, results)
+		}
+	}
+	if code := l.apply(jute.OpMulti, jute.AppendMulti(nil, ops)); code != jute.OK {
+		t.Fatal(code)
+	}
+	small("a multi")
+	if code := l.apply(jute.OpCloseSession, nil); code != jute.OK || l.tree.EphemeralsCount() != 0 {
+		t.Fatal(code, l.tree.EphemeralsCount())
+	}
+	small("the end of a session")
+}

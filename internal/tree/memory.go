@@ -13,9 +13,8 @@ type Memory struct {
 const (
 	// tableBytesPerNode is what the table takes for a znode, three quarters full.
 	tableBytesPerNode = 16
-	// sessionIndexBytes is what Go's map takes for a session, and aclBytes what an ACL takes beside its encoding.
+	// sessionIndexBytes is what Go's map takes for a session.
 	sessionIndexBytes = 40
-	aclBytes          = 256
 )
 
 // Memory returns it, in a few steps however large the tree is.
@@ -28,7 +27,7 @@ func (t *Tree) Memory() Memory {
 		Nodes: int64(t.nodes.live)*int64(unsafe.Sizeof(node{})+tableBytesPerNode) + int64(t.kins.live)*int64(unsafe.Sizeof(kin{})) +
 			t.payloads.size() + int64(lists),
 		Sessions:   int64(t.sessions.slots.live) * int64(unsafe.Sizeof(session{})+sessionIndexBytes),
-		Identities: int64(2*t.identities.bytes) + int64(2*t.acls.kept) + int64(len(t.acls.entries)-len(t.acls.free))*aclBytes,
+		Identities: int64(2*t.identities.bytes) + int64(2*t.acls.kept) + int64(t.acls.bytes),
 	}
 }
 
