@@ -56,13 +56,13 @@ func (r *Replica) MemoryUse() (u memory.Use) {
 func (r *Replica) memoryUse() memory.Use {
 	r.mu.RLock()
 	t := r.tree.Memory()
-	sessions := len(r.sessions)
+	sessions := t.Sessions + r.sessionMemory()
 	clients := make([]*Client, 0, len(r.clients))
 	for _, c := range r.clients { // any order: only sums and the largest of sums come of it
 		clients = append(clients, c)
 	}
 	r.mu.RUnlock()
-	u := memory.Use{Tree: t.Nodes, Sessions: t.Sessions + int64(sessions)*indexEntryBytes, Identities: t.Identities, Full: t.Full}
+	u := memory.Use{Tree: t.Nodes, Sessions: sessions, Identities: t.Identities, Full: t.Full}
 	hosts := map[string]int64{}
 	for _, c := range clients {
 		addClient(&u, c, hosts)
@@ -80,8 +80,24 @@ func (r *Replica) memoryUse() memory.Use {
 	return u
 }
 
-// indexEntryBytes is about what an entry of a Go map of pointers takes.
-const indexEntryBytes = 40
+// sessionMemory is what sessions take beside the tree: where they are attached, when they
+// end, and those that are local and have not entered. mu is held at least shared.
+func (r *Replica) sessionMemory() int64 {
+	const (
+		lifetimeBytes = int64(unsafe.Sizeof(lifetime{})) + indexEntryBytes + bucketEntryBytes
+		localBytes    = int64(unsafe.Sizeof(localSession{})) + indexEntryBytes + jute.PasswdSize
+	)
+	own := &r.locals
+	return int64(len(r.sessions))*indexEntryBytes + int64(len(own.sessions))*localBytes +
+		int64(len(r.expiry.sessions)+len(own.expiry.sessions))*lifetimeBytes
+}
+
+const (
+	// indexEntryBytes is about what an entry of a Go map of pointers takes.
+	indexEntryBytes = 40
+	// bucketEntryBytes is about what an id in one of expiry's buckets takes: a slice grows by doubling.
+	bucketEntryBytes = 16
+)
 
 // addClient adds one connection.
 func addClient(u *memory.Use, c *Client, hosts map[string]int64) {

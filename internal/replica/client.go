@@ -309,12 +309,15 @@ func (c *Client) closeLocked(why string) {
 	}
 }
 
-// Quiet gives back the buffers of a connection on which little happens; its reader
-// calls it.
+// Quiet gives back the buffers and the queue of a connection on which little happens; its
+// reader calls it.
 func (c *Client) Quiet() {
 	c.records = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.unanswered.len() == 0 {
+		c.unanswered = queue{}
+	}
 	if len(c.out) == 0 && !c.flushing {
 		c.out, c.spare = nil, nil
 	}

@@ -90,3 +90,51 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 		t.Errorf("a create while requests wait: %v", h.Err)
 	}
 }
+
+// TestSessionsAreAccountedFor: sessions count beside what the tree takes for them, local ones too, until they have ended.
+func TestSessionsAreAccountedFor(t *testing.T) {
+	t.Parallel()
+	const sessions, least = 1000, 80
+	for name, s := range map[string]*localStage{"global": newStage(t, Options{}), "local": newLocalStage(t)} {
+		before, inTree := s.r.memoryUse().Sessions, s.r.tree.Memory().Sessions
+		for range sessions {
+			c := s.client(nil)
+			s.apply(s.forward()...)
+			s.r.Disconnected(c)
+		}
+		inTree = s.r.tree.Memory().Sessions - inTree
+		if n := s.r.memoryUse().Sessions - before - inTree; n < sessions*least {
+			t.Errorf("%s: %d sessions are %d bytes beside the tree's %d", name, sessions, n, inTree)
+		}
+	}
+}
+
+// TestQuietGivesTheQueueBack: a connection that once had many requests under way, and has little to do since, keeps no
+// memory for as many.
+func TestQuietGivesTheQueueBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	raw := pipeline{}
+	var stream []byte
+	for range unansweredMax {
+		stream = raw.request(stream, jute.OpDelete, deleting("/none"))
+	}
+	if _, err := s.receive(c, stream); err != nil {
+		t.Fatal(err)
+	}
+	c.Quiet()
+	if n := c.unanswered.len(); n != unansweredMax {
+		t.Fatalf("%d of %d requests wait", n, unansweredMax)
+	}
+	for records := s.forward(); len(records) > 0; records = s.forward() {
+		s.apply(records...)
+	}
+	c.TakeOutput(nil)
+	c.TakeOutput(nil)
+	c.Quiet()
+	if n := cap(c.unanswered.items); n > 0 || c.unanswered.len() > 0 {
+		t.Errorf("a queue with room for %d requests is kept, %d wait", n, c.unanswered.len())
+	}
+}
