@@ -277,13 +277,16 @@ const untoldPause = 2 * time.Millisecond // between two looks at whether the cli
 
 // receiveAll brings the replica what arrived on a connection.
 func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
-	for now := s.now(); ; time.Sleep(untoldPause) {
+	for now := s.now(); ; {
 		n, err := s.replica.Receive(c, in[used:], now)
 		if used += n; err != replica.ErrUntold {
 			return used, err
 		}
 		if s.flushOwn(nc, c) {
 			return used, replica.ErrClosing
+		}
+		if !s.pause(untoldPause) {
+			return used, errStopping // a connection that the server has closed is never told anything
 		}
 	}
 }

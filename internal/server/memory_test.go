@@ -96,6 +96,24 @@ func (m *memoryStage) resumes() {
 	m.connect().conn.Close()
 }
 
+// fillsBy has n clients send something that takes memory of an owner until they leave.
+func (m *memoryStage) fillsBy(n int, owner string, send func(c *rawClient) []byte) {
+	m.t.Helper()
+	var clients []*rawClient
+	for range n {
+		c := m.connect()
+		if _, err := c.conn.Write(send(c)); err != nil {
+			m.t.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	m.refuses(owner)
+	for _, c := range clients {
+		c.conn.Close()
+	}
+	m.resumes()
+}
+
 // until creates znodes until the code is want.
 func (m *memoryStage) until(want jute.Code) {
 	m.t.Helper()
@@ -156,20 +174,10 @@ func TestMemoryLimit(t *testing.T) {
 	t.Run("input", func(t *testing.T) {
 		t.Parallel()
 		m := newMemoryStage(t, 8<<20)
-		var halves []*rawClient
-		for range 9 { // half frames: their buffers grow to a power of two
-			c := m.connect()
-			frame := c.request(nil, jute.OpSetData, setting("/there", make([]byte, 1_000_000)))
-			if _, err := c.conn.Write(frame[:700_000]); err != nil {
-				t.Fatal(err)
-			}
-			halves = append(halves, c)
-		}
-		m.refuses("input")
-		for _, c := range halves {
-			c.conn.Close()
-		}
-		m.resumes()
+		// Half frames: their buffers grow to a power of two.
+		m.fillsBy(9, "input", func(c *rawClient) []byte {
+			return c.request(nil, jute.OpSetData, setting("/there", make([]byte, 1_000_000)))[:700_000]
+		})
 	})
 	t.Run("output", func(t *testing.T) {
 		t.Parallel()
@@ -177,23 +185,12 @@ func TestMemoryLimit(t *testing.T) {
 		if h, _ := m.old.call(jute.OpCreate, creating("/big", make([]byte, 900_000), 0)); h.Err != jute.OK {
 			t.Fatal(h.Err)
 		}
-		var deaf []*rawClient
-		for range 4 { // they don't read
-			c := m.connect()
-			var stream []byte
+		m.fillsBy(4, "output", func(c *rawClient) (stream []byte) { // they don't read
 			for range 60 {
 				stream = c.request(stream, jute.OpGetData, reading("/big", false))
 			}
-			if _, err := c.conn.Write(stream); err != nil {
-				t.Fatal(err)
-			}
-			deaf = append(deaf, c)
-		}
-		m.refuses("output")
-		for _, c := range deaf {
-			c.conn.Close()
-		}
-		m.resumes()
+			return stream
+		})
 	})
 	t.Run("sessions", func(t *testing.T) {
 		t.Parallel()

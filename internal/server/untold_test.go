@@ -1,0 +1,59 @@
+package server
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestCloseBeforeARefusalIsTold: a server that is closed doesn't wait until the client of a refused write has been told.
+func TestCloseBeforeARefusalIsTold(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	connect(t, s.Addrs()[0].String(), 0, nil) // it serves
+	near, far := net.Pipe()
+	b, start := jute.BeginFrame(nil)
+	hello := jute.EndFrame((&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append(b), start)
+	c := s.greet(near, hello, nil)
+	c.Acked = func() bool { return false } // as of a connection that the server has closed
+	if _, err := s.handshake(near, c, hello); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jute.ReadFrame(far, nil, 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Answered()
+	raw := &rawClient{t: t, conn: far}
+	for refused := false; !refused; { // a look at the disk may come in between
+		s.replica.Space(storage.SpaceState{Level: storage.SpaceRefuse})
+		if _, err := s.receiveAll(near, c, raw.request(nil, jute.OpDelete, deleting("/no"))); err != nil {
+			t.Fatal(err)
+		}
+		go s.flushOwn(near, c)
+		h, _ := raw.reply()
+		refused = h.Err == jute.ErrThrottledOp
+	}
+	s.replica.Space(storage.SpaceState{})
+	ended := make(chan error)
+	go func() {
+		_, err := s.receiveAll(near, c, raw.request(nil, jute.OpDelete, deleting("/no")))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the write behind the refusal: %v", err)
+	case <-time.After(10 * untoldPause):
+	}
+	s.Close()
+	select {
+	case err := <-ended:
+		if err != errStopping {
+			t.Errorf("the server is closed: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a connection's reader goes on after the server was closed")
+	}
+}
