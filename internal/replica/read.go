@@ -57,16 +57,24 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	return out, code
 }
 
-func (r *Replica) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
+// readWatched is a read that leaves its watch where it succeeds.
+func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read treeRead) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
-	out, code := r.tree.AppendGetData(out, path, c.identities())
+	out, code := read(r.tree, out, path, c.identities())
 	if wanted && code == jute.OK {
-		r.watch(c, path, watch.Data)
+		r.watch(c, path, kind)
 	}
 	return out, code
+}
+
+// A treeRead appends the body of the reply to a read of one path.
+type treeRead func(t *tree.Tree, dst []byte, path string, ids []jute.ID) ([]byte, jute.Code)
+
+func (r *Replica) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
+	return r.readWatched(c, out, body, watch.Data, (*tree.Tree).AppendGetData)
 }
 
 func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
@@ -78,27 +86,11 @@ func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
 }
 
 func (r *Replica) readGetChildren(c *Client, out, body []byte) ([]byte, jute.Code) {
-	path, wanted, ok := pathWatch(body)
-	if !ok {
-		return out, jute.ErrMarshallingError
-	}
-	out, code := r.tree.AppendGetChildren(out, path, c.identities())
-	if wanted && code == jute.OK {
-		r.watch(c, path, watch.Child)
-	}
-	return out, code
+	return r.readWatched(c, out, body, watch.Child, (*tree.Tree).AppendGetChildren)
 }
 
 func (r *Replica) readGetChildren2(c *Client, out, body []byte) ([]byte, jute.Code) {
-	path, wanted, ok := pathWatch(body)
-	if !ok {
-		return out, jute.ErrMarshallingError
-	}
-	out, code := r.tree.AppendGetChildren2(out, path, c.identities())
-	if wanted && code == jute.OK {
-		r.watch(c, path, watch.Child)
-	}
-	return out, code
+	return r.readWatched(c, out, body, watch.Child, (*tree.Tree).AppendGetChildren2)
 }
 
 func (r *Replica) readGetAllChildrenNumber(c *Client, out, body []byte) ([]byte, jute.Code) {
