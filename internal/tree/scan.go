@@ -48,8 +48,10 @@ type Scan struct {
 	list     scanned
 }
 
-// scanned tells a list apart from all others, and from itself before it changed.
+// scanned tells a list apart from all others, and from itself before it changed. The
+// same list is in other slots of another tree, as of a snapshot that took this one's place.
 type scanned struct {
+	tree    *Tree
 	slot    uint32
 	id      int64 // czxid or session id
 	changes int64 // grows with each change of the list
@@ -91,7 +93,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	}
 	n := t.at(slot)
 	k := t.kinOf(n)
-	if !s.resume(scanned{slot, n.czxid, k.pzxid}) {
+	if !s.resume(scanned{t, slot, n.czxid, k.pzxid}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
 			s.next = 0 // an ephemeral uses the links for other ends
@@ -123,7 +125,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		return true, jute.OK
 	}
 	owner := t.sessions.slots.at(slot)
-	if !s.resume(scanned{slot, owner.id, int64(owner.changes)}) {
+	if !s.resume(scanned{t, slot, owner.id, int64(owner.changes)}) {
 		s.Body, s.next = jute.AppendInt(s.Body, 0), owner.first
 	}
 	prefix := ephemeralPrefix(s.Path)

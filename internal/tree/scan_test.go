@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,5 +95,46 @@ func TestScanBeginsAnew(t *testing.T) {
 				t.Errorf("%d steps, want %d", steps, want)
 			}
 		})
+	}
+}
+
+// TestScanOfAnotherTree goes on with a scan on a tree that holds the same list in other slots: it begins anew.
+func TestScanOfAnotherTree(t *testing.T) {
+	t.Parallel()
+	const size = 2 * scanStep
+	var trees [2]*Tree
+	for i, second := range []string{"/gone", "/none"} { // a slot becomes free before the list is made, or doesn't
+		tree, index := New(Options{}), uint64(0)
+		write := func(op jute.Op, body []byte) {
+			index++
+			q := Request{Op: op, Body: body}
+			if err := tree.Apply(1, index, AppendRecord(AppendBatchHeader(nil, 1), &q), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(jute.OpCreate, createOf("/l", 1))
+		write(jute.OpCreate, createOf("/gone", 1))
+		write(jute.OpDelete, deleteOf(second))
+		for n := range size {
+			write(jute.OpCreate, createOf(fmt.Sprintf("/l/%06d", n), 1))
+		}
+		trees[i] = tree
+	}
+	scan := Scan{Op: jute.OpGetChildren, Path: "/l"}
+	if done, code := trees[0].Step(&scan); done || code != jute.OK {
+		t.Fatal(done, code)
+	}
+	for done, code := false, jute.OK; !done; {
+		if done, code = trees[1].Step(&scan); code != jute.OK {
+			t.Fatal(code)
+		}
+	}
+	for i, name := range jute.NewDecoder(scan.Body).Strings() {
+		if name != fmt.Sprintf("%06d", i) {
+			t.Fatalf("name %d is %s", i, name)
+		}
+	}
+	if list := trees[1].lists.get(trees[1].find("/l")); !bytes.Equal(list, scan.Body) {
+		t.Errorf("a list of %d bytes is cached, the scan has brought %d", len(list), len(scan.Body))
 	}
 }
