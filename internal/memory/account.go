@@ -1,4 +1,4 @@
-// Package memory is about the memory of a server: an account of who takes how much of
+// Package memory is about the memory of a server: an account of what takes how much of
 // it with the steps that follow (account.go), how much there is (limit.go), and
 // memory outside of Go's heap (offheap.go).
 package memory

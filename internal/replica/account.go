@@ -14,9 +14,9 @@ import (
 // refused in a fixed order (memory.Step), with jute.ErrThrottledOp, "not executed at
 // all", the costliest newcomers first.
 //
-// What is there goes on: reads, deletes, heartbeats, the end of sessions, and known
-// sessions that reconnect, with their watches. A server refuses at the door, what
-// its own clients ask for: what is in the log is applied by all servers alike.
+// Reads, deletes, heartbeats, the end of sessions, and known sessions that reconnect,
+// with their watches, go on. A server refuses requests of its own clients before they
+// reach the log: all servers apply what is in the log alike.
 
 // clientBytes is what a connection takes beside its buffers: a goroutine, its records
 // here and in the network poller.
@@ -24,8 +24,7 @@ const clientBytes = 12 << 10
 
 // memoryAccount is what the replica knows of the account.
 type memoryAccount struct {
-	// tight is the step that is in force, 0 for none.
-	tight     atomic.Int32 // a memory.Step
+	tight     atomic.Int32 // the memory.Step in force, 0 for none
 	costliest atomic.Pointer[string]
 	use       atomic.Pointer[memory.Use]
 	refused   atomic.Int64

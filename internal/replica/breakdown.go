@@ -15,7 +15,7 @@ const stopsAtEntry = "This server stops. Remove nothing, and keep a copy of its 
 	"If all servers stop at this entry, or this server is alone, the entry or this version is at fault: start the version that wrote it"
 
 // A breakdown is a panic while an entry was applied. The state may be half changed, so
-// mu stays locked and nobody sees it.
+// mu stays locked and no client sees it.
 type breakdown struct {
 	// report returns the error to end with, and keeps what is known.
 	report   func(e quorum.Entry, cause any, about string) error
@@ -39,6 +39,6 @@ func (r *Replica) breakDown(err *error) {
 // the Replica then.
 func (r *Replica) Broken() bool { return r.broken.happened.Load() }
 
-// Abandon lets those end who wait for a Replica that is Broken. Their clients' connections
-// must be closed: nobody can be shown anything any more.
+// Abandon unlocks a Replica that is Broken, so that the goroutines that wait for it can
+// end. All client connections must be closed before: the state may be half changed.
 func (r *Replica) Abandon() { r.mu.Unlock() }

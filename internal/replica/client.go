@@ -41,14 +41,14 @@ type Client struct {
 	// Wake is called, with mu held, when output waits and nobody is flushing
 	// it. It must not block.
 	Wake func()
-	// push, if not nil, does what wake does, called without mu but after flushing
-	// was set: on the caller's goroutine as far as that can't block.
+	// Push, if not nil, does what Wake does on the caller's goroutine, as far as that
+	// can't block. It is called without mu, after flushing was set.
 	Push func()
-	// try, if not nil, writes as much as goes without waiting, and returns how much
-	// that was. Only who set flushing may call it.
+	// Try, if not nil, writes as much as goes without waiting, and returns how many bytes
+	// that was. Only the goroutine that flushes may call it.
 	Try func([]byte) int
 
-	// acked, if not nil, reports whether the other end has all that was written.
+	// Acked, if not nil, reports whether the other end has received all that was written.
 	Acked func() bool
 
 	// Set when the session is attached, before established closes.

@@ -56,7 +56,7 @@ func (r *Replica) Forwarded(records []byte) error {
 // Resend puts every write of this server's clients that is not applied in the
 // outbox again, and ends connections whose session was about to be attached. What
 // else was there is dropped: it came from followers, which send it again
-// themselves, or from a leader that is none any more.
+// themselves, or from a former leader.
 func (r *Replica) Resend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
 		if r.alone {
 			return &quorum.DivergedAloneError{Index: index, Digest: digest}
 		}
-		r.doubtful = true // who is right is for the quorum to find out
+		r.doubtful = true // the quorum finds out which state is right
 	}
 	before := r.tree.Time()
 	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)

@@ -111,8 +111,8 @@ func (r *Replica) readMore(c *Client) {
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
 	if c.postponed = r.canAnswer(c); !c.postponed {
-		// Not before: what is sent may be applied before the reads ahead of it are
-		// answered.
+		// Only now: a write that is sent earlier may be applied before the reads ahead
+		// of it are answered.
 		c.longReads.Add(-c.longDone)
 		c.longDone = 0
 		r.letGo(c)

@@ -43,8 +43,8 @@ func (r *Replica) readSync(_ *Client, out, body []byte) ([]byte, jute.Code) {
 	return jute.AppendString(out, path), jute.OK
 }
 
-// readExists leaves its watch also where there is no znode, but not where the
-// client may not read it.
+// readExists leaves its watch also if there is no znode, but not if the client may not
+// read it.
 func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	path, wanted, ok := pathWatch(body)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // the client.
 var ErrClosing = errors.New("the connection is closing")
 
-// A turn is what one call of receive has under way: it holds the replica over
+// A turn is what one call of Receive has under way: it holds the replica over
 // consecutive reads, and counts them, so that each costs a lookup and not a lock.
 type turn struct {
 	r     *Replica
@@ -139,7 +139,7 @@ func (t *turn) fetch() int {
 			break
 		}
 		d.Reset(rest[4+jute.RequestHeaderSize : size])
-		paths[n] = d.String() // of what has no path it is anything, which is as good
+		paths[n] = d.String() // garbage if the request has no path; the result is only a prefetch hint
 		rest = rest[size:]
 	}
 	if n > 1 {

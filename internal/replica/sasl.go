@@ -9,8 +9,8 @@ import (
 // none, and sasl requests have no effect.
 type SASLOptions struct {
 	Mechanism   *sasl.DigestMD5 // with the users of the login file; nil for none
-	AllowFailed bool            // allowSaslFailedClients: who fails stays, without an identity
-	Required    bool            // an identity of the scheme sasl is enforced, so nobody who fails may stay
+	AllowFailed bool            // allowSaslFailedClients: a client that fails stays, without an identity
+	Required    bool            // an identity of the scheme sasl is enforced: a client that fails may not stay
 }
 
 // saslLogin answers one token of a client's login. Without a mechanism it answers

@@ -179,8 +179,8 @@ func (s *Server) sessionBy(c *replica.Client) time.Time {
 	return c.Since.Add(max(s.opt.SessionlessTimeout, time.Duration(c.Timeout())*time.Millisecond))
 }
 
-// awaitSession waits until c is established, or closing without: then the loss of
-// its socket doesn't show, as nobody reads it meanwhile.
+// awaitSession waits until c is established. It looks whether c is closing: nobody reads
+// its socket meanwhile, so its loss doesn't show.
 func (s *Server) awaitSession(c *replica.Client) error {
 	if c.Established() {
 		return nil
@@ -208,9 +208,9 @@ func (s *Server) awaitSession(c *replica.Client) error {
 // to get its session is closing.
 const sessionLook = 100 * time.Millisecond
 
-// putOff moves the deadline that nc has since it was accepted and that is over
-// now: most connections are established then and need none.
-func (s *Server) putOff(nc net.Conn, c *replica.Client) error {
+// extendDeadline renews the expired handshake deadline of nc, or removes it if c is
+// established by now, as most are.
+func (s *Server) extendDeadline(nc net.Conn, c *replica.Client) error {
 	by := s.sessionBy(c)
 	switch {
 	case c.Established():
@@ -264,7 +264,7 @@ func (s *Server) readRequests(nc net.Conn, c *replica.Client, buf []byte) error 
 		var err error
 		n, err = nc.Read(buf[len(buf):cap(buf)])
 		if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
-			err = s.putOff(nc, c)
+			err = s.extendDeadline(nc, c)
 		}
 		if err != nil {
 			return err

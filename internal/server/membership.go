@@ -76,7 +76,7 @@ const servingPause = 100 * time.Millisecond
 func (s *Server) compareMembership(text string, start bool) {
 	now, err := s.opt.Membership.Parse(text)
 	if err != nil {
-		return // said already by who follows it
+		return // the replica, which follows the membership, has said so
 	}
 	same := func(a, b Member) bool {
 		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)

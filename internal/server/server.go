@@ -282,7 +282,7 @@ func (s *Server) Close() error {
 			nc.Close()
 		}
 		s.mu.Unlock()
-		if broken { // nobody can be shown anything any more
+		if broken { // only now, with the connections closed, may the replica be unlocked
 			s.replica.Abandon()
 			s.peer.Close()
 		}

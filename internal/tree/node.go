@@ -33,7 +33,7 @@ type node struct {
 	version, aversion int32
 	parent            uint32 // slots from here on; root has none
 	prev, next        uint32 // siblings
-	kin               uint32 // slot of what most znodes don't have, 0 if it has none of it
+	kin               uint32 // slot of its kin, which most znodes don't need; 0 if it has none
 	acl               uint32 // index of an entry of the ACL table
 	block             uint32 // the name followed by the data
 	nameKind          uint32 // length of the name, and the kind in the upper bits

@@ -397,7 +397,7 @@ func (t *Tree) finishNodes() error {
 	return nil
 }
 
-// addBelow counts a znode, and what is below it, in at its parent.
+// addBelow adds a znode, and those below it, to its parent's count.
 func (t *Tree) addBelow(slot uint32) {
 	n := t.at(slot)
 	t.kins.at(t.at(n.parent).kin).below += 1 + t.kinOf(n).below

@@ -40,8 +40,8 @@ var outcomeNames = [...]string{"applied", "ignored", "duplicate", "gap", "moved"
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // An Event is a change that watches may wait for. ACL is that of the changed
-// znode (of the parent for EventNodeChildrenChanged) at the time: who may not
-// read it isn't told. It may be kept; Path may not.
+// znode (of the parent for EventNodeChildrenChanged) at the time: a client that may
+// not read it isn't told. It may be kept; Path may not.
 type Event struct {
 	Type jute.EventType
 	Path string
