@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -13,28 +12,20 @@ import (
 
 // attackIdentities gives connections identities as large as a frame, and writes.
 func attackIdentities(f *field) error {
-	f.workers(2, func(i int, rng *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
+	f.sessions(2, func(_ int, c *conn, _ extreme) {
+		c.unpaced = true
+		for n := range 63 {
+			user := fmt.Sprintf("%d%s:x", n, strings.Repeat("u", frameMax-100))
+			if c.send(jute.OpAuth, authRecord(user)) != nil || f.over() {
+				break
 			}
-			end := c.drain()
-			c.unpaced = true
-			for n := range 63 {
-				user := fmt.Sprintf("%d%s:x", n, strings.Repeat("u", frameMax-100))
-				if c.send(jute.OpAuth, authRecord(user)) != nil || f.over() {
-					break
-				}
-			}
-			for range 20 {
-				if c.send(jute.OpSetData, setRecord(hostileRoot, "x")) != nil {
-					break
-				}
-			}
-			f.sleep(3 * time.Second)
-			end()
 		}
+		for range 20 {
+			if c.send(jute.OpSetData, setRecord(hostileRoot, "x")) != nil {
+				break
+			}
+		}
+		f.sleep(3 * time.Second)
 	})
 	return nil
 }
@@ -42,32 +33,24 @@ func attackIdentities(f *field) error {
 // attackAuthACLs sends multis whose ACL entries each stand for all identities of
 // the connection.
 func attackAuthACLs(f *field) error {
-	f.workers(2, func(i int, rng *rand.Rand) {
+	f.sessions(2, func(i int, c *conn, x extreme) {
+		for n := range 63 {
+			c.send(jute.OpAuth, authRecord(fmt.Sprintf("%d%s:x", n, strings.Repeat("u", 40))))
+		}
 		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
+			acl := make([]jute.ACL, 1000)
+			for k := range acl {
+				acl[k] = jute.ACL{Perms: jute.Perm(k), ID: jute.ID{Scheme: "auth"}}
 			}
-			end := c.drain()
-			for n := range 63 {
-				c.send(jute.OpAuth, authRecord(fmt.Sprintf("%d%s:x", n, strings.Repeat("u", 40))))
+			ops := make([]jute.MultiOp, 40)
+			for k := range ops {
+				path := fmt.Sprintf("%s/acl%d.%d", hostileRoot, i, x.IntN(1000))
+				ops[k] = jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: acl}
 			}
-			for !f.over() {
-				acl := make([]jute.ACL, 1000)
-				for k := range acl {
-					acl[k] = jute.ACL{Perms: jute.Perm(k), ID: jute.ID{Scheme: "auth"}}
-				}
-				ops := make([]jute.MultiOp, 40)
-				for k := range ops {
-					path := fmt.Sprintf("%s/acl%d.%d", hostileRoot, i, rng.IntN(1000))
-					ops[k] = jute.MultiOp{Op: jute.OpCreate, Path: path, ACL: acl}
-				}
-				record := jute.AppendMulti(nil, ops)
-				if len(record) > frameMax-jute.RequestHeaderSize || c.send(jute.OpMulti, record) != nil {
-					break
-				}
+			record := jute.AppendMulti(nil, ops)
+			if len(record) > frameMax-jute.RequestHeaderSize || c.send(jute.OpMulti, record) != nil {
+				break
 			}
-			end()
 		}
 	})
 	return nil
@@ -75,28 +58,16 @@ func attackAuthACLs(f *field) error {
 
 // attackMultiRead asks for a large znode thousands of times in one request.
 func attackMultiRead(f *field) error {
-	large := hostileRoot + "-large"
-	if c := orNil(f.connect(f.addr(0), 4000)); c != nil {
-		c.create(large, make([]byte, frameMax-200), jute.ModePersistent)
-		c.close()
-	}
-	f.workers(6, func(i int, _ *rand.Rand) {
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
-			}
-			end := c.drain()
-			c.unpaced = true
-			ops := make([]jute.MultiOp, 2500)
-			for k := range ops {
-				ops[k] = jute.MultiOp{Op: jute.OpGetData, Path: large}
-			}
-			record := jute.AppendMulti(nil, ops)
-			for n := 0; n < 10 && !f.over() && c.send(jute.OpMultiRead, record) == nil; n++ {
-				f.sleep(100 * time.Millisecond)
-			}
-			end()
+	large := f.createLarge()
+	f.sessions(6, func(_ int, c *conn, _ extreme) {
+		c.unpaced = true
+		ops := make([]jute.MultiOp, 2500)
+		for k := range ops {
+			ops[k] = jute.MultiOp{Op: jute.OpGetData, Path: large}
+		}
+		record := jute.AppendMulti(nil, ops)
+		for n := 0; n < 10 && !f.over() && c.send(jute.OpMultiRead, record) == nil; n++ {
+			f.sleep(100 * time.Millisecond)
 		}
 	})
 	return nil
@@ -125,31 +96,22 @@ func attackCounting(f *field) error {
 			return nil
 		}
 	}
-	f.workers(8, func(i int, rng *rand.Rand) {
-		x := extreme{rng}
+	f.sessions(8, func(_ int, c *conn, x extreme) {
+		c.unpaced = true
 		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
+			var b []byte
+			op := pick(x, []jute.Op{
+				jute.OpGetAllChildrenNumber, jute.OpGetAllChildrenNumber, jute.OpGetChildren2, jute.OpGetEphemerals,
+			})
+			for len(b) < 60<<10 {
+				b = c.appendRequest(b, op, (&jute.PathRequest{Path: root}).Append(nil))
 			}
-			end := c.drain()
-			c.unpaced = true
-			for !f.over() {
-				var b []byte
-				op := pick(x, []jute.Op{
-					jute.OpGetAllChildrenNumber, jute.OpGetAllChildrenNumber, jute.OpGetChildren2, jute.OpGetEphemerals,
-				})
-				for len(b) < 60<<10 {
-					b = c.appendRequest(b, op, (&jute.PathRequest{Path: root}).Append(nil))
-				}
-				if op == jute.OpGetChildren2 {
-					b = c.appendRequest(nil, op, readRecord(root))
-				}
-				if c.write(b) != nil {
-					break
-				}
+			if op == jute.OpGetChildren2 {
+				b = c.appendRequest(nil, op, readRecord(root))
 			}
-			end()
+			if c.write(b) != nil {
+				break
+			}
 		}
 	})
 	return nil
@@ -170,31 +132,22 @@ func attackReconfig(f *field) error {
 		}
 	}()
 	port := l.Addr().(*net.TCPAddr).Port
-	f.workers(4, func(i int, rng *rand.Rand) {
-		x := extreme{rng}
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
+	f.sessions(4, func(_ int, c *conn, x extreme) {
+		for n := 0; n < 20 && !f.over(); n++ {
+			var text bytes.Buffer
+			for id := range 1 + x.IntN(1000) {
+				fmt.Fprintf(&text, "server.%d=127.0.0.1:%d:%d:participant;1\n", id+4, port, port)
 			}
-			end := c.drain()
-			for n := 0; n < 20 && !f.over(); n++ {
-				var text bytes.Buffer
-				for id := range 1 + x.IntN(1000) {
-					fmt.Fprintf(&text, "server.%d=127.0.0.1:%d:%d:participant;1\n", id+4, port, port)
-				}
-				members := text.String()
-				q := jute.ReconfigRequest{Joining: &members, CurConfigID: -1}
-				if x.IntN(2) == 0 {
-					q = jute.ReconfigRequest{NewMembers: &members, CurConfigID: x.long()}
-				}
-				if c.send(jute.OpReconfig, q.Append(nil)) != nil {
-					break
-				}
+			members := text.String()
+			q := jute.ReconfigRequest{Joining: &members, CurConfigID: -1}
+			if x.IntN(2) == 0 {
+				q = jute.ReconfigRequest{NewMembers: &members, CurConfigID: x.long()}
 			}
-			f.sleep(100 * time.Millisecond)
-			end()
+			if c.send(jute.OpReconfig, q.Append(nil)) != nil {
+				break
+			}
 		}
+		f.sleep(100 * time.Millisecond)
 	})
 	select {
 	case c := <-dialled:

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zooid-project/zooid/jute"
 )
 
 // hostileRoot is where attackers write; nobody else does.
@@ -87,6 +89,32 @@ func (f *field) workers(n int, work func(i int, rng *rand.Rand)) {
 		wg.Go(func() { work(i, f.rng(uint64(i))) })
 	}
 	wg.Wait()
+}
+
+// sessions runs n workers until the attack is over. Each opens one session after the other, reads all that it is
+// sent, and calls work with it.
+func (f *field) sessions(n int, work func(i int, c *conn, x extreme)) {
+	f.workers(n, func(i int, rng *rand.Rand) {
+		for !f.over() {
+			c := orNil(f.connect(f.addr(i), 4000))
+			if c == nil {
+				continue
+			}
+			end := c.drain()
+			work(i, c, extreme{rng})
+			end()
+		}
+	})
+}
+
+// createLarge creates a znode that nearly fills a frame, and returns its path.
+func (f *field) createLarge() string {
+	path := hostileRoot + "-large"
+	if c := orNil(f.connect(f.addr(0), 4000)); c != nil {
+		c.create(path, make([]byte, frameMax-200), jute.ModePersistent)
+		c.close()
+	}
+	return path
 }
 
 // rng returns random source number i of the seed.

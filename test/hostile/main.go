@@ -1,6 +1,6 @@
-// Command hostile attacks running servers, as a client or as a peer that means
-// harm or errs would. It knows the protocol: most of what it sends is well
-// formed and extreme. Everything it does follows from a seed.
+// Command hostile attacks running servers as a hostile or faulty client or peer
+// would. It knows the protocol: most of what it sends is well formed and extreme.
+// Everything it does follows from a seed.
 //
 //	go run ./test/hostile -list
 //	go run ./test/hostile -attack operations -clients 127.0.0.1:2181 -seed 7 -for 30s

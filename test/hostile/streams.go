@@ -17,32 +17,23 @@ const connectionsAtOnce = 2000
 
 // attackPipelines sends small requests without waiting for replies.
 func attackPipelines(f *field) error {
-	f.workers(20, func(i int, rng *rand.Rand) {
-		x := extreme{rng}
+	f.sessions(20, func(_ int, c *conn, x extreme) {
 		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
-			}
-			end := c.drain()
-			for !f.over() {
-				var b []byte
-				for range 500 {
-					op := pick(x, []jute.Op{
-						jute.OpExists, jute.OpGetData, jute.OpPing, jute.OpSetData, jute.OpSync, jute.OpGetChildren2, jute.OpWhoAmI,
-					})
-					q := jute.SetDataRequest{Path: x.shortPath(), Data: []byte("x"), Version: -1}
-					record := q.Append(nil)
-					if op != jute.OpSetData {
-						record = (&jute.PathWatchRequest{Path: q.Path, Watch: true}).Append(nil)
-					}
-					b = c.appendRequest(b, op, record)
+			var b []byte
+			for range 500 {
+				op := pick(x, []jute.Op{
+					jute.OpExists, jute.OpGetData, jute.OpPing, jute.OpSetData, jute.OpSync, jute.OpGetChildren2, jute.OpWhoAmI,
+				})
+				q := jute.SetDataRequest{Path: x.shortPath(), Data: []byte("x"), Version: -1}
+				record := q.Append(nil)
+				if op != jute.OpSetData {
+					record = (&jute.PathWatchRequest{Path: q.Path, Watch: true}).Append(nil)
 				}
-				if c.write(b) != nil {
-					break
-				}
+				b = c.appendRequest(b, op, record)
 			}
-			end()
+			if c.write(b) != nil {
+				break
+			}
 		}
 	})
 	return nil
@@ -51,11 +42,7 @@ func attackPipelines(f *field) error {
 // attackSlowReaders asks for large replies and notifications and reads a few
 // bytes a second.
 func attackSlowReaders(f *field) error {
-	large := hostileRoot + "-large"
-	if c := orNil(f.connect(f.addr(0), 4000)); c != nil {
-		c.create(large, make([]byte, frameMax-200), jute.ModePersistent)
-		c.close()
-	}
+	large := f.createLarge()
 	f.workers(30, func(i int, _ *rand.Rand) {
 		for !f.over() {
 			c := orNil(f.connect(f.addr(i), 40_000))
@@ -244,40 +231,31 @@ func (f *field) babble(addrs []string) error {
 // attackWatches leaves watches by the hundred thousand, on paths that exist and
 // that don't, and takes some away.
 func attackWatches(f *field) error {
-	f.workers(6, func(i int, rng *rand.Rand) {
-		x := extreme{rng}
-		for !f.over() {
-			c := orNil(f.connect(f.addr(i), 4000))
-			if c == nil {
-				continue
+	f.sessions(6, func(_ int, c *conn, x extreme) {
+		for n := 0; n < 10 && !f.over(); n++ {
+			var w jute.SetWatches
+			w.RelativeZxid = x.long()
+			list := make([]string, 50_000)
+			for k := range list {
+				list[k] = fmt.Sprintf("/w/%d/%d", n, k)
 			}
-			end := c.drain()
-			for n := 0; n < 10 && !f.over(); n++ {
-				var w jute.SetWatches
-				w.RelativeZxid = x.long()
-				list := make([]string, 50_000)
-				for k := range list {
-					list[k] = fmt.Sprintf("/w/%d/%d", n, k)
-				}
-				switch x.IntN(5) {
-				case 0:
-					w.Data = list
-				case 1:
-					w.Exist = list
-				case 2:
-					w.Child = list
-				case 3:
-					w.Persistent = list
-				default:
-					w.PersistentTree = list
-				}
-				c.send(jute.OpSetWatches2, w.Append(nil, jute.OpSetWatches2))
-				c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
-				c.send(jute.OpRemoveWatches, (&jute.WatchesRequest{Path: list[0], Type: jute.WatcherAny}).Append(nil))
+			switch x.IntN(5) {
+			case 0:
+				w.Data = list
+			case 1:
+				w.Exist = list
+			case 2:
+				w.Child = list
+			case 3:
+				w.Persistent = list
+			default:
+				w.PersistentTree = list
 			}
-			f.sleep(time.Duration(x.IntN(500)) * time.Millisecond)
-			end()
+			c.send(jute.OpSetWatches2, w.Append(nil, jute.OpSetWatches2))
+			c.send(jute.OpAddWatch, (&jute.AddWatchRequest{Path: "/", Mode: jute.AddWatchPersistentRecursive}).Append(nil))
+			c.send(jute.OpRemoveWatches, (&jute.WatchesRequest{Path: list[0], Type: jute.WatcherAny}).Append(nil))
 		}
+		f.sleep(time.Duration(x.IntN(500)) * time.Millisecond)
 	})
 	return nil
 }
