@@ -19,8 +19,8 @@ import (
 // change, so it goes on where it stopped, and reads again and again before a
 // server purges what it has put in a snapshot.
 type Collector struct {
-	// BodyMax, if not 0, leaves out longer requests: no client whose history is
-	// checked sends such.
+	// BodyMax, if not 0, is the size of the longest request that is recorded. Clients
+	// whose history is checked send no longer ones.
 	BodyMax int
 
 	server int32

@@ -53,7 +53,7 @@ var defaultConfig = map[string]string{
 	"maxClientCnxns":         "0",
 	"4lw.commands.whitelist": "*",
 	"admin.enableServer":     "false",
-	// Servers whose directories are emptied come back by it.
+	// A server whose directories are emptied is let in again by it.
 	"quorum.secret": "the secret of an ensemble in tests",
 	// The log is purged as soon as there is a snapshot, and a Collector sees it only
 	// between two lives of a server: snapshots are for tests that kill often. The
@@ -169,7 +169,10 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 	for i := range o.Servers {
 		own := ports[i*portsPerServer:]
 		folder := filepath.Join(root, fmt.Sprint(i+1))
-		s := &Server{ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Peer: fmt.Sprintf("%s:%d", o.host(i), own[1]), Folder: folder, program: program, log: folder + ".log"}
+		s := &Server{
+			ID: i + 1, Addr: fmt.Sprintf("%s:%d", o.host(i), own[0]), Peer: fmt.Sprintf("%s:%d", o.host(i), own[1]),
+			Folder: folder, program: program, log: folder + ".log",
+		}
 		s.twoDirs = (round+i)%2 == 1
 		if i == 0 && o.Disk != "" {
 			s.Folder = o.Disk
@@ -191,11 +194,9 @@ func layOut(t testing.TB, program string, o Options) (*Ensemble, error) {
 		settings := maps.Clone(defaultConfig)
 		if o.Programs != nil {
 			delete(settings, "quorum.secret") // an older version doesn't know it
+			s.twoDirs = false                 // nor does it recognize its own log in a second directory
 		}
 		settings["dataDir"] = s.Data()
-		if o.Programs != nil {
-			s.twoDirs = false // the version before doesn't know its own log there
-		}
 		if s.twoDirs {
 			settings["dataLogDir"] = s.LogDir()
 		}

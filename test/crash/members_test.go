@@ -144,6 +144,7 @@ func replaceAndKill(t *testing.T, rng *rand.Rand) {
 			if !errors.Is(err, zk.ErrNewConfigNoQuorum) {
 				return
 			}
+			time.Sleep(readyPause)
 		}
 	}()
 	moment(rng, 1500*time.Millisecond)
@@ -207,19 +208,7 @@ func serverLines(t *testing.T, c *zk.Client) (lines []string) {
 // configuration that it was laid out with.
 func wipe(t *testing.T, s *Server) {
 	t.Helper()
-	for _, dir := range s.dirs() {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			if entry.Name() != "myid" {
-				if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
+	empty(t, s)
 	err := os.Rename(filepath.Join(s.Folder, "zoo.cfg.bak"), filepath.Join(s.Folder, "zoo.cfg"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was killed before it wrote the files
 		t.Fatal(err)
@@ -238,8 +227,8 @@ func fill(t *testing.T, c *zk.Client) {
 	}
 }
 
-// writeUntil makes znodes one after the other until stop, and then tells which of them were
-// acknowledged.
+// writeUntil creates znodes one after the other until stop is closed. It sends the paths of
+// those that were acknowledged to acked.
 func writeUntil(ctx context.Context, c *zk.Client, stop chan struct{}, acked chan []string) {
 	var paths []string
 	defer func() { acked <- paths }()

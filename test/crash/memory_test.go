@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// memoryFixed is what a server may take beside what follows from its data: itself, what the log and the network buffer, the
-	// garbage of a burst.
+	// memoryFixed is what a server may take beside what follows from its data: itself, the buffers
+	// of its log and its connections, the garbage of a burst.
 	memoryFixed = 128 << 20
 	// memoryZnode is what it may keep for each znode that there ever was.
 	memoryZnode = 136
 )
 
-// memoryPatience is how long it may take until what is free has been given back. An idle server collects its garbage every two
-// minutes, and gives the memory back after that little by little.
+// memoryPatience is how long it may take until free memory has been given back. An idle server
+// collects its garbage every two minutes, and gives memory back after that little by little.
 const memoryPatience = 5 * time.Minute
 
 // holder fills and empties one server by pipelines.
@@ -70,7 +70,8 @@ func (h *holder) thin(n, keep int) {
 	}
 }
 
-// fits waits until the server takes no more than the bound for so many bytes of data, and znodes that there were.
+// fits waits until the server takes no more memory than its bound, which follows from the bytes
+// of data that it holds and from how many znodes there ever were.
 func (h *holder) fits(data, znodes int64) {
 	h.t.Helper()
 	bound, took := 2*data+memoryZnode*znodes+memoryFixed, int64(0)
@@ -83,8 +84,8 @@ func (h *holder) fits(data, znodes int64) {
 	h.t.Errorf("%d MiB of data take %d MiB, the bound is %d", data>>20, took>>20, bound>>20)
 }
 
-// TestMemoryOfSparseData deletes all but one of each 71 znodes of 900 bytes, in the order in which they were created, so that
-// hardly a page of the tree's memory is empty.
+// TestMemoryOfSparseData deletes all but one of each 71 znodes of 900 bytes, in the order in
+// which they were created, so that hardly a page of the tree's memory is empty.
 func TestMemoryOfSparseData(t *testing.T) {
 	h := newHolder(t)
 	const n, size, keep = 300_000, 900, 71
@@ -94,7 +95,7 @@ func TestMemoryOfSparseData(t *testing.T) {
 	h.fits(n/keep*size, n)
 }
 
-// TestMemoryOfLargeData holds many large values.
+// TestMemoryOfLargeData holds many large values, and then a tenth of them.
 func TestMemoryOfLargeData(t *testing.T) {
 	h := newHolder(t)
 	const n, size, keep = 600, 750_000, 10

@@ -34,13 +34,13 @@ type RunOptions struct {
 	AnsweredMin int64
 	// Allowed are answers that the load may get although no client deserves them.
 	Allowed []jute.Code
-	// Strangers says that others than the load write to the servers, outside of its
-	// root: what they did isn't recorded, and isn't judged.
+	// Strangers says that other clients write to the servers, outside of the load's
+	// root. What they do isn't recorded and isn't judged.
 	Strangers bool
 }
 
-// strangersBodyMin is more than any request of a Load takes.
-const strangersBodyMin = 64 << 10
+// loadBodyMax is more than any request of a Load takes.
+const loadBodyMax = 64 << 10
 
 // A Run is servers under load, recorded, and a verdict at the end.
 type Run struct {
@@ -80,7 +80,7 @@ func Begin(t testing.TB, o RunOptions) *Run {
 	for _, s := range r.Servers {
 		c := NewCollector(s.ID)
 		if o.Strangers {
-			c.BodyMax = strangersBodyMin
+			c.BodyMax = loadBodyMax
 		}
 		r.collectors = append(r.collectors, c)
 	}
@@ -296,8 +296,8 @@ func (r *Run) dumpRoot() string {
 	return "/"
 }
 
-// leaveOutStrangers takes from the logs what sessions did that no recorded client
-// had: none of it is below the root of the load, and it may be gigabytes.
+// leaveOutStrangers removes the requests of unrecorded sessions from the logs: none of
+// them is below the root of the load, and they may take gigabytes.
 func leaveOutStrangers(h *check.History) {
 	ours := map[int64]bool{0: true}
 	for i := range h.Events {
