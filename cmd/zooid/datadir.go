@@ -11,10 +11,23 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// initializeFile is the file that permits one start from an empty directory where db.autocreate=false, as with Apache.
+// logDirectory returns the directory of a server's log, given that directory or the server's zoo.cfg.
+func logDirectory(name string) (string, error) {
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		return name, nil
+	}
+	cfg, err := config.LoadAny(name, nil)
+	if err != nil {
+		return "", err
+	}
+	return cfg.Storage.DataLogDir, nil
+}
+
+// initializeFile permits one start from an empty data directory where db.autocreate=false, as with Apache.
 const initializeFile = "initialize"
 
-// checkDirs refuses to start where the server would begin with an empty tree, or make a directory, without being asked.
+// checkDirs returns an error if the server would begin with an empty tree, or make a directory, against the operator's
+// will.
 func checkDirs(s *config.Storage) error {
 	for _, dir := range []string{s.DataDir, s.DataLogDir} {
 		if err := checkForApache(dir); err != nil {

@@ -19,7 +19,7 @@ standard input, so that the list of processes doesn't show it. -alg is what
 DigestAuthenticationProvider.digestAlg says, SHA1 unless it is set.
 `
 
-// credentialMax bounds what is read from standard input.
+// credentialMax bounds the line that is read from standard input, in bytes.
 const credentialMax = 4 << 10
 
 // runDigest prints the digest of a password.
@@ -42,10 +42,14 @@ func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	credential := args[0]
 	if credential == "-" {
-		line, err := bufio.NewReader(io.LimitReader(stdin, credentialMax)).ReadString('\n')
+		line, err := bufio.NewReader(io.LimitReader(stdin, credentialMax+1)).ReadString('\n')
 		if err != nil && err != io.EOF {
 			fmt.Fprintln(stderr, "zooid digest: read standard input:", err)
 			return 1
+		}
+		if len(line) > credentialMax {
+			fmt.Fprintf(stderr, "zooid digest: standard input has a longer first line; user and password take at most %d bytes\n", credentialMax)
+			return 2
 		}
 		credential = strings.TrimRight(line, "\r\n")
 	}

@@ -10,15 +10,13 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// asidesMax bounds the copies that a server keeps of its own data by itself: one that
-// diverges again and again has a machine or a version that is broken, and must not fill
-// its disk either.
+// asidesMax bounds the copies of its own data that a server sets aside by itself. One that
+// diverges again and again has a broken machine or version, and must not fill its disk.
 const asidesMax = 3
 
-// heal prepares a server for its next Open, if failure, which Failed delivered, says
-// that its state was proven wrong by a majority of the others: its data is set aside, so
-// that it takes everything from them. healed is false for any other failure. The server
-// must be closed.
+// heal prepares a closed server for its next Open. If its failure, which Failed delivered,
+// says that a majority proved its state wrong, its data is set aside, so that it takes
+// everything from the others. healed is false for any other failure.
 func heal(opt server.Options, failure error, now time.Time) (healed bool, err error) {
 	var diverged *server.DivergedError
 	if !errors.As(failure, &diverged) {

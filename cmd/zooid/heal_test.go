@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// TestAsidesMax lets a server diverge once more than it sets its data aside by itself: the last time it keeps its data where it is
-// and says what to do. Another failure sets nothing aside.
+// TestAsidesMax lets a server diverge once more than it sets its data aside by itself. The last
+// time it keeps its data where it is and says what to do. Another failure sets nothing aside.
 func TestAsidesMax(t *testing.T) {
 	t.Parallel()
 	opt := server.Options{DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"crypto/rand"
 	"errors"
 	"flag"
@@ -17,44 +16,25 @@ import (
 )
 
 const (
-	// secretLengthMin is the fewest characters of a secret: fewer can be guessed by who
-	// has seen one connection between two servers.
+	// secretLengthMin is the least length of a secret: a shorter one can be guessed from
+	// a recorded connection between two servers.
 	secretLengthMin = 20
-	// secretFileMax bounds a secret file.
+	// secretFileMax bounds a secret file, in bytes.
 	secretFileMax = 16 << 10
 )
 
 // peerSecrets returns the secrets that the configuration gives the servers.
 func peerSecrets(q *config.Quorum) (all []server.PeerSecret, err error) {
-	texts := []string{}
+	var texts []string
 	if q.Secret != "" {
 		texts = append(texts, q.Secret.Reveal())
 	}
 	if q.SecretFile != "" {
-		f, err := os.Open(q.SecretFile)
+		lines, err := secretLines(q.SecretFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the ensemble's secret (quorum.secretFile): %w", err)
 		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err == nil && st.Mode().Perm()&0o077 != 0 {
-			err = fmt.Errorf("others may read it (mode %04o): chmod 600 %s", st.Mode().Perm(), q.SecretFile)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the ensemble's secret (quorum.secretFile): %w", err)
-		}
-		lines := bufio.NewScanner(io.LimitReader(f, secretFileMax))
-		for lines.Scan() {
-			if line := strings.TrimSpace(lines.Text()); line != "" && !strings.HasPrefix(line, "#") {
-				texts = append(texts, line)
-			}
-		}
-		if err := lines.Err(); err != nil {
-			return nil, fmt.Errorf("read the ensemble's secret (quorum.secretFile): %w", err)
-		}
-		if len(texts) == 0 {
-			return nil, fmt.Errorf("read the ensemble's secret (quorum.secretFile): %s holds none", q.SecretFile)
-		}
+		texts = append(texts, lines...)
 	}
 	for _, text := range texts {
 		if len(text) < secretLengthMin {
@@ -63,6 +43,38 @@ func peerSecrets(q *config.Quorum) (all []server.PeerSecret, err error) {
 		all = append(all, server.SecretOf(text))
 	}
 	return all, nil
+}
+
+// secretLines reads a secret file: a secret to a line, beside comments.
+func secretLines(file string) (texts []string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", st.Mode().Perm(), file)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, secretFileMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > secretFileMax {
+		return nil, fmt.Errorf("%s has more than %d bytes", file, secretFileMax)
+	}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			texts = append(texts, line)
+		}
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("%s holds none", file)
+	}
+	return texts, nil
 }
 
 const initHelp = `usage: zooid init [-dir DIRECTORY] [-client-port PORT] HOST[:PORT[:PORT]]…
@@ -151,13 +163,13 @@ const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg
        zooid allow-join ID DIRECTORY
 
 Lets server ID, which has lost its data directory and with it the ensemble's secret,
-join again: run it on the machine of a running server, with that server's zoo.cfg or
-the directory of its log. Within ten minutes, the server that answers at the address of server
-ID gets the secret. Without it a server is let in only if its configuration names the
-secret (quorum.secretFile).
+join again. Run it on the machine of a running server, with that server's zoo.cfg or
+the directory of its log. For ten minutes the server that answers at the address of
+server ID is given the secret. Without this command a server is let in only if its
+configuration has the secret (quorum.secret, quorum.secretFile).
 `
 
-// runAllowJoin lets a server in that lost its data.
+// runAllowJoin lets a server join again that has lost its data.
 func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, allowJoinHelp)
@@ -172,14 +184,10 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid allow-join: %q is no server id\n", args[0])
 		return 2
 	}
-	dir := args[1]
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		cfg, err := config.LoadAny(dir, nil)
-		if err != nil {
-			fmt.Fprintln(stderr, "zooid allow-join:", err)
-			return 2
-		}
-		dir = cfg.Storage.DataLogDir
+	dir, err := logDirectory(args[1])
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid allow-join:", err)
+		return 2
 	}
 	until, err := server.AllowJoin(dir, id)
 	if err != nil {

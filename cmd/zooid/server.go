@@ -77,7 +77,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		case err = <-s.Failed():
 			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {
 				log.Error("the server ended with an error", "err", err)
-				return 1 // and not Close: it would wait for who waits for the state
+				return 1 // without Close, which would wait for goroutines that wait for the state
 			}
 			s.Close()
 		}
@@ -115,7 +115,7 @@ func stopSignals(log *slog.Logger) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// logStart says what starts: most questions about a log begin with it.
+// logStart logs what starts: the first thing to know about a log.
 func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	file := cfg.File
 	if file == "" {
@@ -208,7 +208,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	return o, nil
 }
 
-// snapBytes returns the bytes of log that force a snapshot; no log has as many as it says where there is no limit.
+// snapBytes returns the bytes of log that force a snapshot, more than any log has where there is no limit.
 func snapBytes(s *config.Storage) int64 {
 	if s.SnapSizeLimit <= 0 {
 		return math.MaxInt64
@@ -216,7 +216,7 @@ func snapBytes(s *config.Storage) int64 {
 	return s.SnapSizeLimit << 10
 }
 
-// snapshotsKept returns how many snapshots the purge leaves that follows each one.
+// snapshotsKept returns how many snapshots are kept by the purge, which follows each snapshot.
 func snapshotsKept(s *config.Storage) int {
 	if s.PurgeInterval == 0 {
 		return storage.KeepAll

@@ -12,19 +12,18 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
 const skipEntryHelp = `usage: zooid skip-entry [-yes] [-by NAME] -why REASON zoo.cfg
        zooid skip-entry -list zoo.cfg
 
-Decides that an ensemble goes on without a log entry at which applying it panics. Run
-it on the machine of each server, observers too, while the server is stopped, with the
-server's zoo.cfg or the directory of its log. It shows the report of the entry, asks,
-and keeps the decision beside the log, with NAME (the user by default) and REASON for
-later. Then start all servers: nothing of the entry is applied anywhere once all have
-decided, and nothing behind it before. What the entry asks for is lost; no other write is.
+Decides that an ensemble goes on without a log entry that can't be applied: the server
+panics. Run it on the machine of each server, observers too, while the server is stopped,
+with the server's zoo.cfg or the directory of its log. It shows the report of the entry,
+asks, and keeps the decision beside the log, with NAME (the user by default) and REASON.
+Then start all servers. Once all have decided, every server skips the entry; until then
+nothing behind it is applied. What the entry asks for is lost; no other write is.
 
 -yes decides without a question. -list shows the decisions and changes nothing.
 `
@@ -52,17 +51,13 @@ func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, skipEntryHelp)
 		return 2
 	}
-	dir := flags.Arg(0)
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		cfg, err := config.LoadAny(dir, nil)
-		if err != nil {
-			fmt.Fprintln(stderr, "zooid skip-entry:", err)
-			return 2
-		}
-		dir = cfg.Storage.DataLogDir
+	dir, err := logDirectory(flags.Arg(0))
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid skip-entry:", err)
+		return 2
 	}
-	err := listSkips(dir, stdout)
-	if !*list {
+	err = listSkips(dir, stdout)
+	if err == nil && !*list {
 		d := decision{dir: dir, by: *by, why: *why, yes: *yes, in: stdin, out: stdout}
 		err = d.decide()
 	}
