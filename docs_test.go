@@ -2,10 +2,97 @@ package zooid
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+var (
+	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	namedFile = regexp.MustCompile(`[\w-]+(?:/[\w-]+)*/[\w-]+\.(?:go|sh|md)\b`)
+)
+
+// sources returns the text of all Go files: the code and the tests.
+func sources(t *testing.T) (code, tests string) {
+	t.Helper()
+	var c, ts strings.Builder
+	goFiles(t, func(file, _ string) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			ts.Write(b)
+		} else {
+			c.Write(b)
+		}
+	})
+	return c.String(), ts.String()
+}
+
+// TestPagesNameWhatIsThere: each test that a page names exists, and each Go file, script or page that it names with
+// its folder.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	_, tests := sources(t)
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "internal/*/*.md", "test/*/*.md"} {
+		some, err := filepath.Glob(pattern)
+		if err != nil || len(some) == 0 {
+			t.Fatalf("no pages %s (%v)", pattern, err)
+		}
+		pages = append(pages, some...)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range namedTest.FindAllString(string(text), -1) {
+			if !strings.Contains(tests, "func "+name+"(") {
+				t.Errorf("%s names %s, which is no test", page, name)
+			}
+		}
+		for _, name := range namedFile.FindAllString(string(text), -1) {
+			found := false
+			for _, from := range []string{".", "internal", "cmd/zooid", filepath.Dir(page)} {
+				_, err := os.Stat(filepath.Join(from, name))
+				found = found || err == nil
+			}
+			if !found {
+				t.Errorf("%s names the file %s, which isn't there", page, name)
+			}
+		}
+	}
+}
+
+// TestProtocolPage: each row of docs/protocol.md has its five cells, and the last one names a test or the package whose
+// tests show the difference.
+func TestProtocolPage(t *testing.T) {
+	page, err := os.ReadFile("docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 5 {
+			t.Errorf("docs/protocol.md: %d cells instead of 5:\n%s", len(cells), line)
+			continue
+		}
+		shown := strings.TrimSpace(cells[4])
+		if shown != "Test" && !namedTest.MatchString(shown) && !strings.HasPrefix(shown, "internal/") {
+			t.Errorf("docs/protocol.md: no test in the last cell:\n%s", line)
+		}
+		rows++
+	}
+	if rows < 40 {
+		t.Errorf("docs/protocol.md has %d rows that can be read; was its form changed?", rows)
+	}
+}
 
 var citedDecision = regexp.MustCompile(`\bD[1-9][0-9]?\b`)
 

@@ -7,10 +7,7 @@ import (
 	"testing"
 )
 
-var (
-	limitTest     = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
-	limitConstant = regexp.MustCompile("`(?:[a-z]+\\.)?([A-Za-z]\\w*)`")
-)
+var limitConstant = regexp.MustCompile("`(?:[a-z]+\\.)?([A-Za-z]\\w*)`")
 
 // TestLimitsPage holds docs/limits.md against the code: each constant that a row
 // names is there, and each test.
@@ -19,18 +16,7 @@ func TestLimitsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var code, tests strings.Builder
-	goFiles(t, func(file, _ string) {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(file, "_test.go") {
-			tests.Write(b)
-		} else {
-			code.Write(b)
-		}
-	})
+	code, tests := sources(t)
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -39,12 +25,12 @@ func TestLimitsPage(t *testing.T) {
 		}
 		rows++
 		for _, m := range limitConstant.FindAllStringSubmatch(cells[0], -1) {
-			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code.String()) {
+			if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code) {
 				t.Errorf("docs/limits.md names %s, which the code doesn't have:\n%s", m[1], line)
 			}
 		}
-		for _, name := range limitTest.FindAllString(cells[4], -1) {
-			if !strings.Contains(tests.String(), "func "+name+"(") {
+		for _, name := range namedTest.FindAllString(cells[4], -1) {
+			if !strings.Contains(tests, "func "+name+"(") {
 				t.Errorf("docs/limits.md names %s, which is no test:\n%s", name, line)
 			}
 		}
