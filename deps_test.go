@@ -45,7 +45,8 @@ zk:               jute internal/sasl
 zk/gozk:          zk jute
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
-cmd/zooid:        jute zk internal/cli internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
+internal/status:  internal/cli internal/config
+cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
 `
 
 // raftOnly lists the only packages that may know that raft exists.

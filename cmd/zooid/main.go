@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/bench"
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/status"
 )
 
 // A command is one word after zooid on the command line.
@@ -25,7 +26,7 @@ func commands() []command {
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
 		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
-		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", runStatus},
+		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},

@@ -87,6 +87,7 @@ secret readable for the server alone, and run 'zooid server zoo.cfg' in it.
 
 // The ports that init writes where none is given.
 const (
+	clientPortDefault   = "2181"
 	quorumPortDefault   = 2888
 	electionPortDefault = 3888
 )

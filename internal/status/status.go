@@ -1,4 +1,10 @@
-package main
+// Package status is `zooid status`: it asks each server of an ensemble how it is, by four-letter words, and says in a
+// line how the ensemble is.
+//
+//	status.go  which servers are asked, and the verdict
+//	ask.go     what one server says
+//	print.go   the table, or JSON
+package status
 
 import (
 	"cmp"
@@ -17,7 +23,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-const statusHelp = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
+const help = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
        zooid status [-json] [TLS flags] host:port,host:port…
 
 Asks every server of the ensemble how it is, says in one line how the ensemble
@@ -44,11 +50,11 @@ exit code: 0 all is well; 1 the ensemble serves, but a server is missing or
 behind; 2 there is no quorum, or it can't be told.
 `
 
-// Exit codes of zooid status.
+// The exit codes of Main.
 const (
-	statusWell     = 0
-	statusDegraded = 1
-	statusUnknown  = 2
+	exitWell     = 0
+	exitDegraded = 1
+	exitUnknown  = 2
 )
 
 // lagPause is how long a server may be behind its leader before it counts: under
@@ -64,8 +70,8 @@ type overview struct {
 	Servers []*serverRow `json:"servers"`
 }
 
-// runStatus prints the ensemble at a glance and returns the exit code.
-func runStatus(args []string, stdout, stderr io.Writer) int {
+// Main is `zooid status`. It prints the ensemble at a glance and returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
 	var file string
 	var defs []string
 	asJSON := false
@@ -74,7 +80,7 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 		rest, taken, err := access.Take(args[i:])
 		if err != nil {
 			fmt.Fprintln(stderr, "zooid status:", err)
-			return statusUnknown
+			return exitUnknown
 		}
 		if taken {
 			i = len(args) - len(rest) - 1
@@ -82,8 +88,8 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 		}
 		switch a := args[i]; {
 		case a == "-h" || a == "--help":
-			fmt.Fprint(stdout, statusHelp)
-			return statusWell
+			fmt.Fprint(stdout, help)
+			return exitWell
 		case a == "-json" || a == "--json":
 			asJSON = true
 		case a == "-D" && i+1 < len(args):
@@ -92,8 +98,8 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 		case strings.HasPrefix(a, "-D") && len(a) > 2:
 			defs = append(defs, a[2:])
 		case strings.HasPrefix(a, "-") || file != "":
-			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n\n%s", a, statusHelp)
-			return statusUnknown
+			fmt.Fprintf(stderr, "zooid status: unexpected argument %q\n\n%s", a, help)
+			return exitUnknown
 		default:
 			file = a
 		}
@@ -104,7 +110,7 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status:", err)
-		return statusUnknown
+		return exitUnknown
 	}
 	reach(rows, &access)
 	o, code := look(rows, lagPause)
@@ -115,7 +121,7 @@ func runStatus(args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status: print the result:", err)
-		return statusUnknown
+		return exitUnknown
 	}
 	return code
 }
@@ -363,16 +369,16 @@ func (o *overview) judge(alone bool) int {
 	case !quorum && serving+unasked > voters/2 && !alone:
 		o.State = "unknown"
 		o.Summary = fmt.Sprintf("whether there is a quorum can't be told: %d of %d voters couldn't be asked", unasked, voters)
-		return statusUnknown
+		return exitUnknown
 	case !quorum:
 		o.State = "no quorum"
-		return statusUnknown
+		return exitUnknown
 	case len(o.Why) > 0:
 		o.State = "degraded"
-		return statusDegraded
+		return exitDegraded
 	}
 	o.State = "ok"
-	return statusWell
+	return exitWell
 }
 
 // unaskedVoters counts the voters that may well serve and were not asked, or gave no

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"crypto/tls"
@@ -69,17 +69,17 @@ func TestStatusVerdict(t *testing.T) {
 		code int
 		want []string // parts of the table
 	}{
-		"well":        {[]string{lead, follow, follow}, statusWell, []string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"}},
-		"one is gone": {[]string{lead, follow, ""}, statusDegraded, []string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "}},
-		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, statusDegraded, []string{"15", "lagging"}},
-		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, statusDegraded, []string{"2 epoch", "lagging"}},
-		"idle":        {[]string{lead, follow, idle}, statusDegraded, []string{"not serving"}},
-		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, statusDegraded, []string{"STATE\n3 ", "read-only: it has no leader"}},
-		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, statusDegraded, []string{"leads an old epoch"}},
-		"two idle":    {[]string{idle, lead, idle}, statusUnknown, []string{"no quorum", "1 of 3 voters"}},
-		"no leader":   {[]string{follow, follow, follow}, statusUnknown, []string{"no quorum: no server says that it leads", "it has no leader: reads"}},
-		"all gone":    {[]string{"", "", ""}, statusUnknown, []string{"no quorum"}},
-		"not ours":    {[]string{lead, follow, "220 mail ready\n"}, statusDegraded, []string{"no ZooKeeper server"}},
+		"well":        {[]string{lead, follow, follow}, exitWell, []string{"leader", "0x700000014", "ok: server 1 (127.0.0.1:", "leads, 3 of 3 voters serve"}},
+		"one is gone": {[]string{lead, follow, ""}, exitDegraded, []string{"degraded: server 1 (", "2 of 3 voters serve", "STATE\n3 ", "no answer: "}},
+		"lagging":     {[]string{lead, follow, srvr("follower", 7<<32|5)}, exitDegraded, []string{"15", "lagging"}},
+		"epoch":       {[]string{lead, follow, srvr("follower", 5<<32|90)}, exitDegraded, []string{"2 epoch", "lagging"}},
+		"idle":        {[]string{lead, follow, idle}, exitDegraded, []string{"not serving"}},
+		"read-only":   {[]string{lead, follow, srvr("read-only", 7<<32|20)}, exitDegraded, []string{"STATE\n3 ", "read-only: it has no leader"}},
+		"old leader":  {[]string{lead, follow, srvr("leader", 6<<32|90)}, exitDegraded, []string{"leads an old epoch"}},
+		"two idle":    {[]string{idle, lead, idle}, exitUnknown, []string{"no quorum", "1 of 3 voters"}},
+		"no leader":   {[]string{follow, follow, follow}, exitUnknown, []string{"no quorum: no server says that it leads", "it has no leader: reads"}},
+		"all gone":    {[]string{"", "", ""}, exitUnknown, []string{"no quorum"}},
+		"not ours":    {[]string{lead, follow, "220 mail ready\n"}, exitDegraded, []string{"no ZooKeeper server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,9 +143,9 @@ func TestStatusOfAddresses(t *testing.T) {
 		code int
 		want string
 	}{
-		lead + "," + follow + "," + observe: {statusWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
-		lead + "," + observe:                {statusUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
-		follow:                              {statusUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
+		lead + "," + follow + "," + observe: {exitWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
+		lead + "," + observe:                {exitUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
+		follow:                              {exitUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
 	} {
 		rows, err := addressRows(list)
 		if err != nil {
@@ -173,8 +173,8 @@ func TestStatusOfOneHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		code := runStatus([]string{file}, &out, io.Discard)
-		if code != statusUnknown || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "no quorum") || strings.Count(out.String(), "its client port is not in the file") != 2 {
+		code := Main([]string{file}, &out, io.Discard)
+		if code != exitUnknown || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "no quorum") || strings.Count(out.String(), "its client port is not in the file") != 2 {
 			t.Errorf("server %s: code %d\n%s", id, code, out.String())
 		}
 	}
@@ -183,7 +183,7 @@ func TestStatusOfOneHost(t *testing.T) {
 // TestStatusOverTLS: a server that takes TLS alone is asked with the shell's flags.
 func TestStatusOverTLS(t *testing.T) {
 	t.Parallel()
-	stores := filepath.Join("..", "..", "internal", "keystore", "testdata")
+	stores := filepath.Join("..", "keystore", "testdata")
 	port, err := keystore.NewPort(keystore.Options{Keys: keystore.Store{Location: filepath.Join(stores, "server.jks"), Password: "apassword"}, ClientAuth: "none"})
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestStatusOverTLS(t *testing.T) {
 	}
 	flags := []string{"-tls-ca", filepath.Join(stores, "trust.jks"), "-tls-password-file", password, "-tls-any-host"}
 	var out strings.Builder
-	if code := runStatus(append(flags, file), &out, io.Discard); code != statusWell || !strings.Contains(out.String(), "ok: one server") {
+	if code := Main(append(flags, file), &out, io.Discard); code != exitWell || !strings.Contains(out.String(), "ok: one server") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}
 	out.Reset()
-	if code := runStatus([]string{file}, &out, io.Discard); code != statusUnknown || !strings.Contains(out.String(), "it takes TLS alone") {
+	if code := Main([]string{file}, &out, io.Discard); code != exitUnknown || !strings.Contains(out.String(), "it takes TLS alone") {
 		t.Errorf("without flags: code %d\n%s", code, out.String())
 	}
 }
@@ -259,7 +259,7 @@ func TestServersToAsk(t *testing.T) {
 		}
 	}
 	var errs strings.Builder
-	if code := runStatus([]string{filepath.Join(t.TempDir(), "missing")}, io.Discard, &errs); code != statusUnknown || !strings.Contains(errs.String(), "missing") {
+	if code := Main([]string{filepath.Join(t.TempDir(), "missing")}, io.Discard, &errs); code != exitUnknown || !strings.Contains(errs.String(), "missing") {
 		t.Errorf("a missing file: code %d, %q", code, errs.String())
 	}
 }
@@ -282,7 +282,7 @@ func TestStatusOfServer(t *testing.T) {
 	var o overview
 	for range 500 { // it may not serve yet
 		out.Reset()
-		if runStatus([]string{"-json", file}, &out, io.Discard) == statusWell {
+		if Main([]string{"-json", file}, &out, io.Discard) == exitWell {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -294,7 +294,7 @@ func TestStatusOfServer(t *testing.T) {
 		t.Errorf("%+v, hints %q", row, o.Hints)
 	}
 	out.Reset()
-	if code := runStatus([]string{file}, &out, io.Discard); code != statusWell || !strings.Contains(out.String(), "standalone") || strings.Contains(out.String(), "\x1b") {
+	if code := Main([]string{file}, &out, io.Discard); code != exitWell || !strings.Contains(out.String(), "standalone") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("code %d, table\n%s", code, out.String())
 	}
 }
