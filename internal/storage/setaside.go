@@ -13,8 +13,9 @@ import (
 // to look at, so that the server begins as one with an empty disk. Nothing is deleted,
 // and what isn't this package's (myid, secrets, notes) stays.
 //
-// A crash on the way would leave half a directory, so a mark says that the moving isn't
-// done; FinishSetAside goes on.
+// A crash on the way would leave half a directory, or one of two, so a mark in each says
+// that the moving isn't done; FinishSetAside goes on. The data directory's is the first to
+// be made and the first to be removed: where it is, all that is in both moves.
 
 const (
 	asidePrefix = "aside-"
@@ -24,32 +25,47 @@ const (
 // SetAside moves the files of this package in dataDir and logDir, which may be the
 // same, into folders of that name within each. The directories must not be in use.
 func SetAside(dataDir, logDir, name string) error {
-	name = asidePrefix + name
-	// The mark must be everywhere before the first file moves.
-	for _, dir := range directories(dataDir, logDir) {
-		to := filepath.Join(dir, name)
-		mark := filepath.Join(to, asideMark)
-		if err := errors.Join(OS{}.MkdirAll(to), os.WriteFile(mark, nil, 0o600), OS{}.SyncDir(to)); err != nil {
-			return fmt.Errorf("set the data in %s aside: %w", dir, err)
-		}
+	if err := markAside(dataDir, asidePrefix+name); err != nil {
+		return err
 	}
 	return FinishSetAside(dataDir, logDir)
 }
 
+// markAside notes in a folder of a directory that its data is to move there.
+func markAside(dir, folder string) error {
+	to := filepath.Join(dir, folder)
+	err := errors.Join(OS{}.MkdirAll(to), os.WriteFile(filepath.Join(to, asideMark), nil, 0o600), OS{}.SyncDir(to), OS{}.SyncDir(dir))
+	if err != nil {
+		return fmt.Errorf("set the data in %s aside: %w", dir, err)
+	}
+	return nil
+}
+
 // FinishSetAside finishes what SetAside began before a crash, if it did.
 func FinishSetAside(dataDir, logDir string) error {
+	dirs := directories(dataDir, logDir)
+	begun, err := marked(dataDir)
+	if err != nil {
+		return err
+	}
+	for _, folder := range begun { // a crash may have come before the log directory had its own
+		if err := markAside(dirs[len(dirs)-1], folder); err != nil {
+			return err
+		}
+	}
 	var marks []string
-	for _, dir := range directories(dataDir, logDir) {
-		found, err := filepath.Glob(filepath.Join(dir, asidePrefix+"*", asideMark))
+	for _, dir := range dirs {
+		folders, err := marked(dir)
 		if err != nil {
 			return err
 		}
-		for _, mark := range found {
-			if err := moveAside(dir, filepath.Dir(mark)); err != nil {
+		for _, folder := range folders {
+			to := filepath.Join(dir, folder)
+			if err := moveAside(dir, to); err != nil {
 				return fmt.Errorf("set the data in %s aside: %w", dir, err)
 			}
+			marks = append(marks, filepath.Join(to, asideMark))
 		}
-		marks = append(marks, found...)
 	}
 	for _, mark := range marks {
 		if err := errors.Join(os.Remove(mark), OS{}.SyncDir(filepath.Dir(mark))); err != nil {
@@ -59,10 +75,37 @@ func FinishSetAside(dataDir, logDir string) error {
 	return nil
 }
 
+// marked returns the folders of a directory whose mark is there.
+func marked(dir string) (folders []string, err error) {
+	all, err := asides(dir)
+	for _, folder := range all {
+		switch _, err := os.Stat(filepath.Join(dir, folder, asideMark)); {
+		case err == nil:
+			folders = append(folders, folder)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("look whether data is being set aside: %w", err)
+		}
+	}
+	return folders, err
+}
+
 // Asides returns how many folders with data that was set aside a directory has.
 func Asides(dataDir string) (int, error) {
-	found, err := filepath.Glob(filepath.Join(dataDir, asidePrefix+"*"))
-	return len(found), err
+	all, err := asides(dataDir)
+	return len(all), err
+}
+
+func asides(dir string) (folders []string, err error) {
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for data that was set aside: %w", err)
+	}
+	for _, e := range list {
+		if e.IsDir() && strings.HasPrefix(e.Name(), asidePrefix) {
+			folders = append(folders, e.Name())
+		}
+	}
+	return folders, nil
 }
 
 func directories(dataDir, logDir string) []string {

@@ -76,3 +76,40 @@ func TestSetAside(t *testing.T) {
 		}
 	}
 }
+
+// TestSetAsideMarkedInOneDirectory: the machine stops when the data directory has its mark
+// and the log directory has none yet. All that is in both moves at the next start, also where
+// the paths have letters that mean something in patterns.
+func TestSetAsideMarkedInOneDirectory(t *testing.T) {
+	t.Parallel()
+	data, log := filepath.Join(t.TempDir(), "data[1]"), filepath.Join(t.TempDir(), "log*")
+	d, err := Open(Options{Dir: data, LogDir: log, ClusterID: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(data, asidePrefix+"x")
+	if err := errors.Join(os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, asideMark), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := FinishSetAside(data, log); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadIdentity(OS{}, data, log); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directories aren't new: %v", err)
+	}
+	for _, dir := range []string{data, log} {
+		moved := filepath.Join(dir, asidePrefix+"x")
+		if _, err := os.Stat(filepath.Join(moved, identityName)); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(moved, asideMark)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the mark is still there: %v", err)
+		}
+	}
+	if n, err := Asides(data); err != nil || n != 1 {
+		t.Errorf("%d folders, %v", n, err)
+	}
+}
