@@ -42,7 +42,7 @@ const (
 	// doubtAnswerTicks is how long answers to the others may take.
 	doubtAnswerTicks = 10
 	// givenTicks is for how long a leader may give its state to others without asking
-	// again.
+	// again, and for how long a question counts that it asked.
 	givenTicks = 20
 	// doubtLevel is the feature level from which on servers know the question.
 	doubtLevel = 2
@@ -195,7 +195,7 @@ func (d *doubts) mayGive(l *Loop) bool {
 		return false
 	case l.ticks < s.until:
 		return true
-	case s.index == 0:
+	case s.index == 0 || l.ticks-s.since > givenTicks: // nothing is asked, or an answer would be about an old state
 		own, ok := l.o.State.DigestAt(l.applied)
 		if !ok {
 			return true // it has nothing to compare

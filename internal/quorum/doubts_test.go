@@ -182,3 +182,31 @@ func TestDoubtfulStateIsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// TestOldAnswerGivesNothing: a leader asks whether it may give its state, and the server
+// that needed it goes away meanwhile. When one needs it much later the leader asks again,
+// as its state may be another one by then.
+func TestOldAnswerGivesNothing(t *testing.T) {
+	for _, odd := range []bool{false, true} {
+		c, lead := doubting(t, 1, 2, 3)
+		mayGive := func() bool { return lead.loop.doubts.mayGive(lead.loop) }
+		if mayGive() {
+			t.Fatal("nobody was asked")
+		}
+		c.step(givenTicks + 2)
+		if odd {
+			lead.odd = 99
+		}
+		if mayGive() {
+			t.Errorf("odd: %t: the answers to an old question count", odd)
+		}
+		c.step(3)
+		var diverged *DivergedError
+		if odd != errors.As(lead.failed, &diverged) {
+			t.Errorf("odd: %t: the leader ended with %v", odd, lead.failed)
+		}
+		if !odd && !mayGive() {
+			t.Error("nobody contradicts the leader, and it gives its state to nobody")
+		}
+	}
+}
