@@ -34,7 +34,7 @@ import (
 type lost struct {
 	out    map[uint64]departure // by server: the life that was taken out last
 	tried  map[uint64]attempt   // by server: the life that this leader proposed to take out last
-	former map[uint64]uint64    // by server: connections up to this number are a former life's
+	former map[uint64]uint64    // by server that has an address: connections up to this number are a former life's
 }
 
 // A departure is the entry that took a life out.
@@ -136,7 +136,9 @@ func (l *Loop) takeOut(e Event) {
 		return
 	}
 	l.lost.tried[e.From] = attempt{e.Life, l.ticks}
-	l.lost.former[e.From] = max(l.lost.former[e.From], e.Conn)
+	if e.Known { // no connection of another one was ever accepted
+		l.lost.former[e.From] = max(l.lost.former[e.From], e.Conn)
+	}
 	if contains(l.conf, e.From) {
 		l.log.Warn("a server has lost its data directory: it leaves the ensemble and joins anew", "server", e.From)
 	}

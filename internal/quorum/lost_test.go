@@ -322,3 +322,20 @@ func TestEmptyServerSaysItsLife(t *testing.T) {
 		t.Error("a server without a known address is taken for an empty one")
 	}
 }
+
+// TestAskersAreBounded: what is noted of servers that ask to join stays within its limit,
+// though each question comes with another id.
+func TestAskersAreBounded(t *testing.T) {
+	c := newColony(t, 1)
+	b := c.leader1()
+	for n := range uint64(lostMax + 10) {
+		b.loop.Handle(Event{Kind: EventJoin, From: 100 + n, Life: 1, Conn: n + 1, Join: make(chan JoinReply, 1)})
+		b.loop.Turn()
+		if l := &b.loop.lost; max(len(l.out), len(l.tried), len(l.former)) > lostMax {
+			t.Fatalf("after %d questions %d lives are out, %d were tried, and the connections of %d are noted", n+1, len(l.out), len(l.tried), len(l.former))
+		}
+	}
+	if len(b.loop.lost.out) == 0 {
+		t.Error("nobody was taken out")
+	}
+}
