@@ -177,8 +177,8 @@ func (t *transport) setMembers(members []Member) {
 	before := t.members
 	t.members = members
 	t.mu.Unlock()
+	t.addPeers(members)
 	for _, m := range members {
-		t.setPeer(m.ID, m.Addrs)
 		if before != nil && !slices.ContainsFunc(before, func(b Member) bool { return b.ID == m.ID }) {
 			t.keys.admit(m.ID)
 		}

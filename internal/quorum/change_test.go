@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 
@@ -294,5 +295,37 @@ func (c *colony) turn() {
 			f()
 		}
 		b.loop.Turn()
+	}
+}
+
+// TestChangeAdmitsNewServersOnly adds a server and then has a peer tell of one that is no
+// member. The server that was added may be given the ensemble's secret and no other may, and
+// all the while the members are known, this server among them.
+func TestChangeAdmitsNewServersOnly(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4)
+	b := c.bodies[2]
+	c.leader().stage(7, 0, c.pick(1, 2, 3, 4)...)
+	c.until("it is done", func() bool { return b.ended[7] == ChangeDone })
+	b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}})})
+	if !isMember(b.peers, 9) {
+		t.Error("the server that a peer told of is not connected to")
+	}
+	tr := newTransport(2, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
+	defer tr.close()
+	for _, members := range b.told {
+		for _, id := range []uint64{1, 2, 3} {
+			if !isMember(members, id) {
+				t.Errorf("the members are said to be %v, without server %d", members, id)
+			}
+		}
+		for i := range members {
+			members[i].Addrs = nil // nobody is there
+		}
+		tr.setMembers(members)
+	}
+	for id, want := range map[uint64]bool{1: false, 2: false, 3: false, 4: true, 9: false} {
+		if tr.keys.admits(id) != want {
+			t.Errorf("server %d may be given the secret: %t", id, !want)
+		}
 	}
 }

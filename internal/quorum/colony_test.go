@@ -48,9 +48,10 @@ type body struct {
 	ended    map[int64]ChangeStep // how each change ended
 	snapshot int64                // log bytes that make one due; 0 for never
 	joined   bool
-	peers    []Member // as SetPeers was told
-	known    []Member // in this life
-	full     bool     // this server's queue to its leader has no room
+	peers    []Member   // as SetPeers and AddPeers were told
+	told     [][]Member // as SetPeers was
+	known    []Member   // in this life
+	full     bool       // this server's queue to its leader has no room
 
 	clock, correction int64
 
@@ -306,7 +307,12 @@ func (b *body) AnnounceSkips(note []byte) {
 }
 
 func (b *body) SetPeers(members []Member) {
-	b.peers, b.known = append(b.peers, members...), append(b.known, members...)
+	b.told = append(b.told, members)
+	b.AddPeers(members)
+}
+
+func (b *body) AddPeers(servers []Member) {
+	b.peers, b.known = append(b.peers, servers...), append(b.known, servers...)
 }
 
 func (b *body) SendSnapshot(to, index uint64, message []byte) {

@@ -75,7 +75,7 @@ func (l *Loop) introduced(payload []byte) error {
 		return m.ID == l.o.ID || slices.ContainsFunc(l.membersKnown(), func(k Member) bool { return k.ID == m.ID })
 	})
 	if len(members) > 0 {
-		l.o.Shell.SetPeers(members)
+		l.o.Shell.AddPeers(members)
 		l.roster.introduced(l, members)
 	}
 	return nil

@@ -30,10 +30,13 @@ type Shell interface {
 	// SendSnapshot sends the snapshot file at index to a peer, which gets an
 	// EventSnapshot with the file and message; then this server gets EventSent.
 	SendSnapshot(to, index uint64, message []byte)
-	// SetPeers adds members to the servers to be connected to, this one aside, or
-	// changes their addresses. It is called for each membership the state machine
-	// tells of. A server that leaves stays connected: it has yet to hear of it.
+	// SetPeers makes members those of the ensemble: the ones decided on, and the ones that
+	// a change under way adds. They are servers to be connected to, this one aside, at the
+	// addresses given. It is called for each membership the state machine tells of. A server
+	// that leaves stays connected: it has yet to hear of it.
 	SetPeers(members []Member)
+	// AddPeers adds servers to be connected to that may be no members.
+	AddPeers(servers []Member)
 	// AnnounceSkips sends every peer that connects, from now on or did, an EventSkips with
 	// this note in place of former ones.
 	AnnounceSkips(note []byte)

@@ -280,6 +280,9 @@ func (p *Peer) SendSnapshot(to, index uint64, message []byte) { p.streams.send(t
 // SetPeers implements Shell.
 func (p *Peer) SetPeers(members []Member) { p.transport.setMembers(members) }
 
+// AddPeers implements Shell.
+func (p *Peer) AddPeers(servers []Member) { p.transport.addPeers(servers) }
+
 // WriteSnapshot implements Shell.
 func (p *Peer) WriteSnapshot(meta storage.Meta, image Image) { p.writer.start(meta, image) }
 

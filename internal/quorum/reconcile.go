@@ -106,10 +106,13 @@ func (l *Loop) decided() bool {
 	if l.change != nil {
 		l.wanted = l.change.Members
 	}
-	l.o.Shell.SetPeers(l.members)
-	if l.change != nil { // one that moves is at its old address until the change is named
-		l.o.Shell.SetPeers(slices.DeleteFunc(slices.Clone(l.wanted), func(m Member) bool { return isMember(l.members, m.ID) }))
+	peers := slices.Clone(l.members) // one that moves is at its old address until the change is named
+	for _, m := range l.wanted {
+		if !isMember(l.members, m.ID) {
+			peers = append(peers, m)
+		}
 	}
+	l.o.Shell.SetPeers(peers)
 	l.roster.changed(l, before)
 	l.roster.keep(l)
 	l.introduceAll(before)

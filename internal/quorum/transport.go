@@ -143,6 +143,13 @@ func (t *transport) setPeer(id uint64, addrs []string) {
 	}
 }
 
+// addPeers is setPeer for some servers.
+func (t *transport) addPeers(servers []Member) {
+	for _, m := range servers {
+		t.setPeer(m.ID, m.Addrs)
+	}
+}
+
 func (t *transport) remote(id uint64) *remote {
 	t.mu.Lock()
 	defer t.mu.Unlock()

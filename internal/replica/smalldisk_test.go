@@ -30,6 +30,7 @@ func (s *diskShell) Connected(uint64) bool                      { return false }
 func (s *diskShell) Room(uint64) bool                           { return false }
 func (s *diskShell) SendSnapshot(uint64, uint64, []byte)        {}
 func (s *diskShell) SetPeers([]quorum.Member)                   {}
+func (s *diskShell) AddPeers([]quorum.Member)                   {}
 func (s *diskShell) AnnounceSkips([]byte)                       {}
 func (s *diskShell) Beside(work func()) func()                  { return work }
 func (s *diskShell) Purge(keep int) {

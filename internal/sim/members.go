@@ -225,6 +225,9 @@ func (l *life) SetPeers(members []quorum.Member) {
 	}
 }
 
+// AddPeers implements quorum.Shell.
+func (l *life) AddPeers(servers []quorum.Member) { l.SetPeers(servers) }
+
 // vet is the server's look at a reconfig: do enough of the voters answer?
 func (l *life) vet(body []byte) jute.Code {
 	var q jute.ReconfigRequest
