@@ -171,6 +171,12 @@ type arrival struct {
 	proven bool      // that its sender is a server of the ensemble
 }
 
+// legacy reports whether it came in the first version's way, in which nothing is proven.
+func (a *arrival) legacy() bool {
+	_, over := a.Conn.(secured)
+	return a.mode == 0 && !over
+}
+
 // arrive reads the beginning of an accepted connection. refusal, if not "", is to be
 // told to the peer; with an error it is to be told nothing.
 func (t *transport) arrive(raw net.Conn) (a arrival, refusal string, err error) {

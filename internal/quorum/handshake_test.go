@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -304,6 +305,73 @@ func TestFirstVersionUntilThereIsASecret(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the secret is kept as %v, %v", st, err)
 	}
+}
+
+// TestFirstVersionAsASecretIsAdopted: a secret is adopted, and the connections on which
+// nothing was proven are ended, between the hello of a server of the first version and its
+// answer. That connection ends too, whoever dialled.
+func TestFirstVersionAsASecretIsAdopted(t *testing.T) {
+	t.Parallel()
+	open := func() *transport {
+		tr := newTransport(1, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
+		t.Cleanup(tr.close)
+		return tr
+	}
+	adopt := func(tr *transport) {
+		if err := tr.keys.adopt(SecretOf("agreed")); err != nil {
+			t.Error(err)
+		}
+		tr.gate.dropLegacy()
+	}
+	t.Run("accepted", func(t *testing.T) {
+		t.Parallel()
+		tr := open()
+		tr.setPeer(2, []string{"127.0.0.1:1"})
+		near, far := net.Pipe()
+		far.SetDeadline(time.Now().Add(20 * time.Second))
+		tr.gate.enter(near)
+		tr.mu.Lock() // serve looks its peer up after it has read the hello
+		go func() {
+			defer near.Close()
+			tr.serve(near)
+		}()
+		_, err := far.Write((&hello{connMessages, 7, 2, 1}).append(nil))
+		adopt(tr)
+		tr.mu.Unlock()
+		if b, readErr := io.ReadAll(far); err != nil || readErr != nil || len(b) > 0 {
+			t.Errorf("the hello (%v) is answered with %q, %v", err, b, readErr)
+		}
+	})
+	t.Run("dialled", func(t *testing.T) {
+		t.Parallel()
+		tr := open()
+		dials := 0
+		tr.dial = func(context.Context, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			if dials++; dials == 1 {
+				far.Close() // as a server of the first version does that hears a proof
+				return near, nil
+			}
+			go func() {
+				if _, err := readHello(far); err != nil {
+					t.Error(err)
+				}
+				adopt(tr)
+				writeAnswer(far, "")
+			}()
+			return near, nil
+		}
+		r := &remote{t: tr, id: 2, addrs: []string{"server2"}}
+		r.ready.L = &r.mu
+		c, err := r.connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := c.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection goes on: %v", err)
+		}
+	})
 }
 
 // TestDamagedKeyring: a server doesn't start as if it knew no secret.

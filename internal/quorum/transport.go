@@ -234,6 +234,9 @@ func (t *transport) serve(raw net.Conn) {
 	if refusal == "" && !t.gate.prove(raw, h.from, !a.proven) {
 		refusal = "there are too many connections of this server already"
 	}
+	if refusal == "" && a.legacy() && t.keys.secured() { // since it arrived; dropLegacy may have been before prove
+		return
+	}
 	if refusal != "" {
 		t.refused(raw, h, refusal)
 		writeAnswer(a.Conn, refusal)
@@ -501,6 +504,9 @@ func (r *remote) connect() (net.Conn, error) {
 		r.mu.Lock()
 		r.conn, r.up, r.queue, r.public, r.legacy = c.Conn, !r.closed, nil, c.public, c.legacy
 		r.mu.Unlock()
+		if c.legacy && r.t.keys.secured() { // since it was dialled; dropLegacy may have been before it was noted
+			c.Close()
+		}
 		return c.Conn, nil
 	}
 	return nil, errors.Join(errs...)
