@@ -67,7 +67,7 @@ type Client struct {
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader
 	sasl      *sasl.Server              // the login under way or over; owned by the reader
-	records   []byte                    // writes of the turn under way, as records; owned by the reader
+	records   []byte                    // writes of the readBatch under way, as records; owned by the reader
 	recordIDs *[]jute.ID                // identities of the last of records; owned by the reader
 	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds
 	longReads atomic.Int32              // long reads in unanswered; only the reader adds
@@ -221,7 +221,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 		}
 		blocks()
 		if len(c.out) > 0 {
-			c.queued() // the reader, which would write it at the end of its turn, waits here
+			c.queued() // the reader, which would write it at the end of its batch, waits here
 		}
 		if c.closing {
 			return false

@@ -9,7 +9,7 @@ import (
 // A read holds up whoever wants to write, so no client may hold the replica for
 // longer than a fraction of a millisecond at a time.
 //
-//	many reads   A turn of reads, and what is answered behind a write, lets the
+//	many reads   A batch of reads, and what is answered behind a write, lets the
 //	             replica go whenever it has done readWorkMax.
 //	a long read  is done in steps. It gathers one state all the same: if its list
 //	             has changed since its first step, it begins anew (tree.Scan).
@@ -102,7 +102,7 @@ func (r *Replica) readMore(c *Client) {
 		if !done {
 			return
 		}
-		var t tally
+		var t requestMetrics
 		t.add(r.meters, c, req.op.code, req.body, c.out[before:])
 		t.flush(r.meters, c)
 		if req.long {

@@ -18,16 +18,16 @@ func TestTurnLetsOthersIn(t *testing.T) {
 	t.Parallel()
 	v := serve(t)
 	raw := pipeline{}
-	turn := turn{r: v.rep, c: v.c, now: v.now}
+	batch := readBatch{r: v.rep, c: v.c, now: v.now}
 	held, released := 0, 0
 	for range 5000 {
 		before := len(v.c.out)
 		request := raw.request(nil, jute.OpGetData, reading("/turn", false))
-		if err := turn.request(raw.xid, lookup(jute.OpGetData), request[4+jute.RequestHeaderSize:]); err != nil {
+		if err := batch.request(raw.xid, lookup(jute.OpGetData), request[4+jute.RequestHeaderSize:]); err != nil {
 			t.Fatal(err)
 		}
 		held += len(v.c.out) - before
-		if !turn.held {
+		if !batch.held {
 			held = 0
 			released++
 		}
@@ -38,7 +38,7 @@ func TestTurnLetsOthersIn(t *testing.T) {
 	if released == 0 {
 		t.Error("the replica is never let go")
 	}
-	turn.release()
+	batch.release()
 }
 
 // TestLongReadsLetOthersIn: what waits behind a write is answered while the replica

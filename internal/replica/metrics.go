@@ -25,7 +25,7 @@ type Meters struct {
 	// requests
 	opTotal               *metrics.Counter
 	ops                   map[jute.Op]*metrics.Counter
-	readLatency           *metrics.Summary // one observation for each turn of reads answered at once
+	readLatency           *metrics.Summary // one observation for each batch of reads answered at once
 	updateLatency         *metrics.Summary
 	proposals, commits    *metrics.Counter // requests; those of failed writes too
 	batches               *metrics.Summary // requests in one log entry

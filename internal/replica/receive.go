@@ -14,19 +14,20 @@ import (
 // the client.
 var ErrClosing = errors.New("the connection is closing")
 
-// A turn is what one call of Receive has under way: it holds the replica over
-// consecutive reads, and counts them, so that each costs a lookup and not a lock.
-type turn struct {
-	r     *Replica
-	c     *Client
-	now   int64
-	held  bool
-	ahead int    // reads whose znodes were fetched, and still come
-	rest  []byte // what arrived, from the request at hand on
-	count int64
-	last  request // answered last
-	tally tally
-	work  int // done since the replica was held
+// A readBatch is what one read of a connection has brought, while Receive takes it: it
+// holds the replica over consecutive requests that read, and counts them, so that each
+// costs a lookup and not a lock.
+type readBatch struct {
+	r       *Replica
+	c       *Client
+	now     int64
+	held    bool
+	ahead   int    // reads whose znodes were fetched, and still come
+	rest    []byte // what arrived, from the request at hand on
+	count   int64
+	last    request // answered last
+	metrics requestMetrics
+	work    int // done since the replica was held
 
 	writes int64 // whose records are in c.records
 }
@@ -35,7 +36,7 @@ type turn struct {
 // bytes it used up: all the whole frames. A frame's bytes are not kept. It may
 // block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := turn{r: r, c: c, now: now}
+	t := readBatch{r: r, c: c, now: now}
 	defer func() {
 		t.release()
 		t.hand()
@@ -69,7 +70,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 }
 
 // request takes one request.
-func (t *turn) request(xid int32, op *op, body []byte) error {
+func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	if op.kind == kindLogin {
 		t.release()
 		return t.r.login(t.c, xid, op, body)
@@ -101,7 +102,7 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	}
 	if !op.isWrite() && op.kind != kindSync && t.hold() {
 		if t.ahead == 0 {
-			t.ahead = t.fetch()
+			t.ahead = t.prefetch()
 		}
 		t.ahead--
 		start := len(t.c.out)
@@ -112,7 +113,7 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 			return t.enqueue(xid, op, body)
 		}
 		t.c.out = out
-		t.tally.add(t.r.meters, t.c, op.code, body, out[start:])
+		t.metrics.add(t.r.meters, t.c, op.code, body, out[start:])
 		t.count++
 		t.last = request{xid: xid, op: op, at: t.now}
 		if t.work += readWork(len(body), len(out)-start); t.work >= readWorkMax {
@@ -124,13 +125,13 @@ func (t *turn) request(xid int32, op *op, body []byte) error {
 	return t.enqueue(xid, op, body)
 }
 
-// fetch has the tree fetch what the reads that come next are about to need, and
+// prefetch has the tree fetch what the reads that come next are about to need, and
 // returns how many they are, 1 at least. The replica is held.
-func (t *turn) fetch() int {
-	if t.r.tree.NodeCount() < tree.FetchNodesMin {
-		return tree.FetchMax
+func (t *readBatch) prefetch() int {
+	if t.r.tree.NodeCount() < tree.PrefetchNodesMin {
+		return tree.PrefetchMax
 	}
-	var paths [tree.FetchMax]string
+	var paths [tree.PrefetchMax]string
 	var d jute.Decoder
 	n := 0
 	for rest := t.rest; n < len(paths) && len(rest) >= 4+jute.RequestHeaderSize; n++ {
@@ -143,14 +144,14 @@ func (t *turn) fetch() int {
 		rest = rest[size:]
 	}
 	if n > 1 {
-		t.r.tree.Fetch(paths[:n])
+		t.r.tree.Prefetch(paths[:n])
 	}
 	return max(n, 1)
 }
 
 // hold makes sure that the replica and the client are held, and reports whether
 // the client has nothing unanswered, so that a read may be answered at once.
-func (t *turn) hold() bool {
+func (t *readBatch) hold() bool {
 	if t.held {
 		return len(t.c.out) < outputPauseBytes && !t.c.closing
 	}
@@ -166,13 +167,13 @@ func (t *turn) hold() bool {
 }
 
 // release lets go what hold took, and accounts for the reads answered since.
-func (t *turn) release() {
+func (t *readBatch) release() {
 	if !t.held {
 		return
 	}
 	t.held, t.work = false, 0
 	zxid := t.r.tree.LastZxid()
-	t.tally.flush(t.r.meters, t.c)
+	t.metrics.flush(t.r.meters, t.c)
 	t.c.mu.Unlock()
 	t.r.mu.RUnlock()
 	if t.count > 0 {
@@ -186,9 +187,9 @@ func (t *turn) release() {
 	}
 }
 
-// hand puts the turn's writes in the outbox: together, so that they are one entry
+// hand puts the batch's writes in the outbox: together, so that they are one entry
 // of the log, and the loop is told once.
-func (t *turn) hand() {
+func (t *readBatch) hand() {
 	r, c := t.r, t.c
 	if t.writes == 0 {
 		return
@@ -204,8 +205,8 @@ func (t *turn) hand() {
 }
 
 // enqueue puts a request in the client's queue and, if it is a write, in the
-// turn's.
-func (t *turn) enqueue(xid int32, op *op, body []byte) error {
+// batch's.
+func (t *readBatch) enqueue(xid int32, op *op, body []byte) error {
 	r, c := t.r, t.c
 	if op.isWrite() && c.inTable == notEntered {
 		if !r.enter(c) {
@@ -253,8 +254,8 @@ func (t *turn) enqueue(xid int32, op *op, body []byte) error {
 	return nil
 }
 
-// write puts a write in the client's queue and in the turn's.
-func (t *turn) write(req *request, body []byte) error {
+// write puts a write in the client's queue and in the batch's.
+func (t *readBatch) write(req *request, body []byte) error {
 	r, c := t.r, t.c
 	if req.op.code == jute.OpReconfig {
 		t.hand() // what is ahead of it needn't wait

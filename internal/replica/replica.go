@@ -262,7 +262,7 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 // are ready. Long reads, and what is behind them, it postpones. c.mu is held, and
 // r.mu at least shared.
 func (r *Replica) drain(c *Client, now int64) {
-	var t tally
+	var t requestMetrics
 	defer func() { t.flush(r.meters, c) }()
 	for !c.postponed && r.canAnswer(c) {
 		req := c.unanswered.front()

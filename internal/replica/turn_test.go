@@ -74,7 +74,7 @@ func TestReadsLeaveNoGarbage(t *testing.T) {
 // only a part is there.
 func TestReadsOfLargeTree(t *testing.T) {
 	v := serve(t)
-	for i := range tree.FetchNodesMin/100 + 1 {
+	for i := range tree.PrefetchNodesMin/100 + 1 {
 		var ops []jute.MultiOp
 		for j := range 100 {
 			ops = append(ops, jute.MultiOp{Op: jute.OpCreate, Path: fmt.Sprintf("/n-%d-%d", i, j), ACL: jute.WorldACL(jute.PermAll)})
@@ -82,7 +82,7 @@ func TestReadsOfLargeTree(t *testing.T) {
 		v.call(v.c, &v.pipeline, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
 	}
 	n := v.rep.tree.NodeCount()
-	if n < tree.FetchNodesMin {
+	if n < tree.PrefetchNodesMin {
 		t.Fatalf("a tree of %d znodes is too small for this test", n)
 	}
 	v.reads = v.request(v.reads, jute.OpGetData, reading("/missing", false))
@@ -158,7 +158,7 @@ func TestWritesOfATurnShareIdentities(t *testing.T) {
 	for range 4 {
 		bodies = append(bodies, setting("/own", nil)(nil))
 	}
-	turn := turn{r: s.rep, c: c, now: s.now}
+	batch := readBatch{r: s.rep, c: c, now: s.now}
 	for i, body := range bodies {
 		if i == 3 {
 			prove()
@@ -167,7 +167,7 @@ func TestWritesOfATurnShareIdentities(t *testing.T) {
 		if i == 0 {
 			op = jute.OpCreate
 		}
-		if err := turn.request(int32(i), lookup(op), body); err != nil {
+		if err := batch.request(int32(i), lookup(op), body); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestWritesOfATurnShareIdentities(t *testing.T) {
 	if size > 1000+2000+5*200 {
 		t.Errorf("five writes take %d bytes", size)
 	}
-	turn.hand()
+	batch.hand()
 	for i, h := range s.replies(c, len(bodies)) {
 		if h.Err != jute.OK || h.Xid != int32(i) {
 			t.Fatalf("answer %d: xid %d, %v", i, h.Xid, h.Err)

@@ -39,7 +39,7 @@ func (r *Replica) readNoRoom(_ *Client, out, _ []byte) ([]byte, jute.Code) {
 }
 
 // mayWrite returns write, or its refusal for lack of room or memory.
-func (t *turn) mayWrite(write *op, body []byte) (*op, error) {
+func (t *readBatch) mayWrite(write *op, body []byte) (*op, error) {
 	if t.r.noRoom.Load() || t.afford(write, body) != write {
 		t.c.refused = true
 		return &opNoRoom, nil
@@ -54,7 +54,7 @@ func (t *turn) mayWrite(write *op, body []byte) (*op, error) {
 }
 
 // afford returns op, or its refusal for lack of memory.
-func (t *turn) afford(op *op, body []byte) *op {
+func (t *readBatch) afford(op *op, body []byte) *op {
 	if t.r.memory.tight.Load() == 0 {
 		return op
 	}

@@ -39,8 +39,8 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	}
 	i := 0
 	for ; ; i++ {
-		if i%FetchMax == 0 {
-			t.fetchRecords(records)
+		if i%PrefetchMax == 0 {
+			t.prefetchRecords(records)
 		}
 		if !records.Next(&t.request) {
 			break

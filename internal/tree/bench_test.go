@@ -148,8 +148,8 @@ func BenchmarkGetData(b *testing.B) {
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
-					if fetch && i%FetchMax == 0 {
-						t.Fetch(paths[i%len(paths):])
+					if fetch && i%PrefetchMax == 0 {
+						t.Prefetch(paths[i%len(paths):])
 					}
 					var code jute.Code
 					if out, code = t.AppendGetData(out[:0], paths[i%len(paths)], identities[0]); code != jute.OK {
@@ -282,8 +282,8 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { out, _ = tree.AppendGetData(out[:0], paths[7], identities[0]) }); n != 0 {
 		t.Errorf("getData makes %.0f allocations", n)
 	}
-	large, paths := grown(t, FetchNodesMin)
-	if n := testing.AllocsPerRun(100, func() { large.Fetch(paths) }); n != 0 {
-		t.Errorf("Fetch makes %.0f allocations", n)
+	large, paths := grown(t, PrefetchNodesMin)
+	if n := testing.AllocsPerRun(100, func() { large.Prefetch(paths) }); n != 0 {
+		t.Errorf("Prefetch makes %.0f allocations", n)
 	}
 }

@@ -21,7 +21,7 @@
 // 8 bytes in a hash table find it by path (table.go): no pointers, so that the
 // collector has nothing to scan and nothing to free. Siblings are linked in the
 // order of their creation. ACLs are interned (acl.go). Requests that come
-// together have their znodes fetched together (ahead.go). What deletes leave
+// together have their znodes fetched together (prefetch.go). What deletes leave
 // behind is moved together and given back (compact.go).
 //
 // # Who may call when

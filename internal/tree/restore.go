@@ -404,9 +404,9 @@ func (t *Tree) addBelow(slot uint32) {
 }
 
 // restoredNodes are znodes that the walk has met and not counted in yet. Each
-// waits for its place in the table, so they go there together (see Fetch).
+// waits for its place in the table, so they go there together (see Prefetch).
 type restoredNodes struct {
-	slots [FetchMax]uint32
+	slots [PrefetchMax]uint32
 	count int
 }
 

@@ -111,7 +111,7 @@ func TestReadsBesideReads(t *testing.T) {
 // it changes nothing and reaches what a read of each znode there is needs.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	tree, paths := grown(t, FetchNodesMin)
+	tree, paths := grown(t, PrefetchNodesMin)
 	seq := nextSeq(tree)
 	for _, q := range []jute.CreateRequest{
 		{Path: "/null", ACL: jute.WorldACL(jute.PermAll)},
@@ -123,28 +123,28 @@ func TestFetch(t *testing.T) {
 	}
 	few := []string{"", "/", "//", "a", "/null", "/empty", "/large", "/missing", paths[0], paths[len(paths)-1] + "/"}
 	digest := tree.Digest()
-	tree.Fetch(few)
-	tree.Fetch(paths)
-	tree.Fetch(nil)
+	tree.Prefetch(few)
+	tree.Prefetch(paths)
+	tree.Prefetch(nil)
 	if tree.Digest() != digest || tree.RecomputeDigest() != digest {
-		t.Error("Fetch changed the tree")
+		t.Error("Prefetch changed the tree")
 	}
 	for _, p := range paths[:100] {
 		n := tree.at(tree.find(p))
 		block := tree.payloads.bytes(n.block, n.payload())
-		before := tree.Fetch([]string{p})
+		before := tree.Prefetch([]string{p})
 		block[len(block)-1]++
-		last := tree.Fetch([]string{p}) - before
+		last := tree.Prefetch([]string{p}) - before
 		block[len(block)-1]--
 		if last == 0 {
-			t.Fatalf("Fetch doesn't reach the data of %s", p)
+			t.Fatalf("Prefetch doesn't reach the data of %s", p)
 		}
 		for what, field := range map[string]*uint64{"znode": &n.hash, "parent's znode": &tree.at(n.parent).hash} {
 			*field++
-			reached := tree.Fetch([]string{p}) - before
+			reached := tree.Prefetch([]string{p}) - before
 			*field--
 			if reached != 1 {
-				t.Fatalf("Fetch doesn't reach the %s of %s", what, p)
+				t.Fatalf("Prefetch doesn't reach the %s of %s", what, p)
 			}
 		}
 	}

@@ -8,18 +8,18 @@ import (
 
 // A request on a large tree waits for memory three times, each time for an
 // address that only the one before tells: the place in the table, the znode, its
-// block. Requests that came together needn't each wait alone: Fetch goes through
+// block. Requests that came together needn't each wait alone: Prefetch goes through
 // the three stages with all of them, so that the processor has many loads under
 // way at once. The loads of a stage stand in a loop of their own: a core looks only
 // some hundred instructions ahead of a load that waits.
 const (
-	// FetchMax is how many paths one Fetch takes: about as many loads as a core
+	// PrefetchMax is how many paths one Prefetch takes: about as many loads as a core
 	// has under way.
-	FetchMax = 16
+	PrefetchMax = 16
 
-	// FetchNodesMin is the size, in znodes, below which a tree is in a core's own
-	// caches (it takes about a megabyte) and Fetch only costs.
-	FetchNodesMin = 1 << 12
+	// PrefetchNodesMin is the size, in znodes, below which a tree is in a core's own
+	// caches (it takes about a megabyte) and Prefetch only costs.
+	PrefetchNodesMin = 1 << 12
 
 	cacheLine = 64 // bytes
 
@@ -28,15 +28,15 @@ const (
 	probeUsual = 3
 )
 
-// Fetch loads what requests for the paths are going to need into the
-// processor's caches, at most FetchMax of them. Like a read it may run beside
+// Prefetch loads what requests for the paths are going to need into the
+// processor's caches, at most PrefetchMax of them. Like a read it may run beside
 // others. What it returns means nothing: it keeps the loads from being dropped.
 //
 //go:noinline
-func (t *Tree) Fetch(paths []string) (touched uint64) {
-	var places [FetchMax]probe
+func (t *Tree) Prefetch(paths []string) (touched uint64) {
+	var places [PrefetchMax]probe
 	n := 0
-	for _, path := range paths[:min(len(paths), FetchMax)] {
+	for _, path := range paths[:min(len(paths), PrefetchMax)] {
 		if len(path) > 1 && path[0] == '/' {
 			places[n] = t.table.probe(t.hash(path))
 			n++
@@ -46,7 +46,7 @@ func (t *Tree) Fetch(paths []string) (touched uint64) {
 		p := &places[i]
 		touched += uint64(*in(p.entries, p.at)) + uint64(*in(p.entries, p.at+probeUsual))
 	}
-	var found [FetchMax]*node
+	var found [PrefetchMax]*node
 	nodes := found[:0]
 	for i := range places[:n] {
 		if slot := places[i].next(); slot > rootSlot {
@@ -56,8 +56,8 @@ func (t *Tree) Fetch(paths []string) (touched uint64) {
 	for _, n := range nodes {
 		touched += n.hash + uint64(n.dataLen) // its first line and its last
 	}
-	var blocks [FetchMax][]byte
-	var parents [FetchMax]*node
+	var blocks [PrefetchMax][]byte
+	var parents [PrefetchMax]*node
 	for i, n := range nodes {
 		parents[i] = t.at(n.parent)
 		if n.payload() <= blockMax {
@@ -91,13 +91,13 @@ func (t *Tree) hash(path string) uint64 {
 	}
 }
 
-// fetchRecords is Fetch for the requests that come next. Those that don't begin
+// prefetchRecords is Prefetch for the requests that come next. Those that don't begin
 // with a path are left out.
-func (t *Tree) fetchRecords(records Records) {
-	if t.totals.nodes < FetchNodesMin {
+func (t *Tree) prefetchRecords(records Records) {
+	if t.totals.nodes < PrefetchNodesMin {
 		return
 	}
-	var paths [FetchMax]string
+	var paths [PrefetchMax]string
 	var q Request
 	var d jute.Decoder
 	for n := range paths {
@@ -107,5 +107,5 @@ func (t *Tree) fetchRecords(records Records) {
 		d.Reset(q.Body)
 		paths[n] = d.String()
 	}
-	t.Fetch(paths[:])
+	t.Prefetch(paths[:])
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A tally sums up what consecutive reads of one client add to the metrics, so
-// that a turn of many costs the atomic operations of one. Its zero value is
-// empty.
-type tally struct {
+// requestMetrics sums up what consecutive reads of one client add to the metrics, so
+// that many cost the atomic operations of one. Its zero value is empty.
+type requestMetrics struct {
 	op              jute.Op // of the ops counted last
 	ops             int64
 	bytes           int64 // of replies
@@ -19,7 +18,7 @@ type tally struct {
 }
 
 // add counts a read, whose reply's frame is given; c.mu is held.
-func (t *tally) add(m *Meters, c *Client, op jute.Op, request, frame []byte) {
+func (t *requestMetrics) add(m *Meters, c *Client, op jute.Op, request, frame []byte) {
 	if op != t.op && t.ops > 0 {
 		m.did(t.op, t.ops)
 		t.ops = 0
@@ -39,7 +38,7 @@ func (t *tally) add(m *Meters, c *Client, op jute.Op, request, frame []byte) {
 }
 
 // flush adds what was counted to the metrics; c.mu is held.
-func (t *tally) flush(m *Meters, c *Client) {
+func (t *requestMetrics) flush(m *Meters, c *Client) {
 	if t.ops == 0 {
 		return
 	}
@@ -47,7 +46,7 @@ func (t *tally) flush(m *Meters, c *Client) {
 	m.responseBytes.Add(t.bytes)
 	m.responses.observe(t.last, t.low, t.high)
 	c.stats.reads.flush()
-	*t = tally{}
+	*t = requestMetrics{}
 }
 
 // frameLengthSize is what a frame has before its ReplyHeader.
