@@ -60,7 +60,6 @@ func (r *Registry) RegisterZeros() {
 	for _, name := range zeroCounters {
 		r.Counter(name)
 	}
-	r.CounterSet("quota_exceeded_error_per_namespace")
 	for _, name := range zeroBasic {
 		r.Summary(name, Basic)
 	}

@@ -33,6 +33,7 @@ type Meters struct {
 	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
 	ttlCreated            *metrics.Counter
 	refused               [tree.Limits]*metrics.Counter // by limit
+	overQuota             *metrics.CounterSet           // by namespace
 	readsIn, writesIn     *metrics.SummarySet           // by namespace; bytes
 	// watches: watchers told by one event
 	toldCreated, toldDeleted, toldChanged, toldChildren *metrics.Summary
@@ -106,6 +107,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 			m.ops[op] = counter
 		}
 	}
+	m.overQuota = r.CounterSet("quota_exceeded_error_per_namespace")
 	m.toldCreated = r.Summary("node_created_watch_count", metrics.Basic)
 	m.toldDeleted = r.Summary("node_deleted_watch_count", metrics.Basic)
 	m.toldChanged = r.Summary("node_changed_watch_count", metrics.Basic)

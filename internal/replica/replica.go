@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -201,6 +202,9 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	case tree.Applied:
 		if res.Limit != tree.NoLimit {
 			r.refused(c, res.Limit)
+		}
+		if res.OverQuota != "" {
+			r.meters.overQuota.With(strings.Clone(namespace(res.OverQuota))).Inc()
 		}
 		r.complete(c, res, now)
 	case tree.Moved:

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -201,5 +203,40 @@ func TestQuotaFigures(t *testing.T) {
 				t.Errorf("%s of %q: %d, want %d", gauges[i].name, c.data, got, want)
 			}
 		}
+	}
+}
+
+// TestQuotaMetrics: what hard limits refuse is counted by namespace, in a multi too, and limits and usage are shown.
+// What stays within the limits, and what fails for another reason, isn't counted.
+func TestQuotaMetrics(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{Settings: tree.Settings{EnforceQuota: true}})
+	st.connect("A", 30000)
+	st.must("A create /app", "A create /other", "A create /zookeeper/quota/app",
+		"A create /zookeeper/quota/app/zookeeper_limits count=9,bytes=9=;byteHardLimit=5;countHardLimit=3", "A create /zookeeper/quota/app/zookeeper_stats",
+		"A create /app/b 12345", "A create /app/c", "A create /other/x 123456789")
+	st.fails("A create /app/d", jute.ErrQuotaExceeded)
+	st.fails("A set /app/c 1", jute.ErrQuotaExceeded)
+	st.fails("A create /app/b", jute.ErrNodeExists)
+	many := []jute.MultiOp{{Op: jute.OpCreate, Path: "/app/e", ACL: jute.WorldACL(jute.PermAll)}}
+	if code, err := st.clients["A"].call(jute.OpMulti, jute.AppendMulti(nil, many)); err != nil || code != jute.OK {
+		t.Fatalf("a multi: %v, %v", code, err)
+	}
+	n := st.numbers()
+	for key, want := range map[string]string{
+		"app_quota_exceeded_error_per_namespace": "3", "other_quota_exceeded_error_per_namespace": "",
+		"app_quota_count_limit_per_namespace": "3", "app_quota_bytes_limit_per_namespace": "5",
+		"app_quota_count_usage_per_namespace": "3", "app_quota_bytes_usage_per_namespace": "5",
+	} {
+		if n[key] != want {
+			t.Errorf("%s is %q, want %q", key, n[key], want)
+		}
+	}
+}
+
+func (st *wordStage) fails(line string, code jute.Code) {
+	st.t.Helper()
+	if got := st.do(line); got != fmt.Sprintln(code) {
+		st.t.Errorf("%s: %s, want %v", line, got, code)
 	}
 }

@@ -44,7 +44,7 @@ func newWordStage(t *testing.T, opt Options) *wordStage {
 	}
 	opt.Version = "9.8.7-test, built on 2026-01-01 00:00 UTC"
 	opt.MaxClientConnections = 60
-	opt.Settings = tree.Settings{FeatureLevel: tree.FeatureLevelMax, ExtendedTypes: true}
+	opt.Settings.FeatureLevel, opt.Settings.ExtendedTypes = tree.FeatureLevelMax, true
 	s, err := Open(opt)
 	if err != nil {
 		t.Fatal(err)

@@ -65,10 +65,13 @@ type Result struct {
 	Stat    jute.Stat // create, setData, setACL, reconfig
 	Data    []byte    // reconfig: the new configuration; of a staged one the membership asked for
 	Multi   []jute.MultiResult
-	Limit   Limit   // why the request was refused, if it was for a limit
-	Timeout int32   // createSession, attach, enter: session timeout, ms
-	Closed  bool    // closeSession, expire: the session Session has ended
-	Events  []Event // in the order in which they happened
+	Limit   Limit // why the request was refused, if it was for a limit
+	// OverQuota is the path for which a quota's hard limit refused the request, or an
+	// operation of a multi; "" if none did.
+	OverQuota string
+	Timeout   int32   // createSession, attach, enter: session timeout, ms
+	Closed    bool    // closeSession, expire: the session Session has ended
+	Events    []Event // in the order in which they happened
 }
 
 func (r *Result) reset(q *Request) {

@@ -89,6 +89,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 		return fail(jute.ErrNoChildrenForEphemerals)
 	}
 	if !t.quotaAllows(path, int64(len(c.data)), 1) {
+		r.OverQuota = path
 		return fail(jute.ErrQuotaExceeded)
 	}
 	return path, t.createNode(parent, path, name, c, q, r), jute.OK
@@ -188,6 +189,7 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 	}
 	more := int64(len(data) - n.size())
 	if !t.quotaAllows(path, more, 0) {
+		r.OverQuota = path
 		return jute.Stat{}, jute.ErrQuotaExceeded
 	}
 	if version != -1 && version != n.version {
