@@ -14,6 +14,7 @@ func (l *loader) quorumRules() {
 		return
 	}
 	l.checkVoters()
+	l.checkAddresses()
 	l.readMyID()
 	if len(l.errs) > 0 {
 		return
@@ -104,6 +105,26 @@ func (l *loader) checkVoters() {
 		l.warn(0, name, "the failure of one server stops the ensemble; three voters tolerate one failure")
 	case q.Distributed && voters%2 == 0:
 		l.warn(0, name, fmt.Sprintf("%d voters tolerate no more failures than %d do; take an odd number", voters, voters-1))
+	}
+}
+
+// checkAddresses refuses two server lines with one quorum address: the server there would take itself for the other.
+func (l *loader) checkAddresses() {
+	type owned struct {
+		id   int64
+		addr HostPort
+	}
+	var all []owned
+	for _, s := range l.c.Quorum.Members.Servers {
+		for _, a := range s.Addrs {
+			at := HostPort{a.Host, a.QuorumPort}
+			for _, other := range all {
+				if other.addr == at && other.id != s.ID {
+					l.fail("server.N", "server.%d and server.%d have the same quorum address %s; give each server its own", other.id, s.ID, at)
+				}
+			}
+			all = append(all, owned{s.ID, at})
+		}
 	}
 }
 

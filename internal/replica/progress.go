@@ -61,11 +61,27 @@ func (r *Replica) led(l quorum.Leadership, now int64) {
 		r.meters.electionTime.Observe(now - p.lookingSince)
 		r.meters.unavailable.Observe(now - p.lookingSince)
 	}
+	r.tellLeader(l)
 	switch {
 	case !l.IsLeader:
 		p.leadingSince = 0
 	case !r.leader.IsLeader:
 		p.leadingSince = max(now, 1)
+	}
+}
+
+// tellLeader logs who leads, when that has changed. A server alone always leads.
+func (r *Replica) tellLeader(l quorum.Leadership) {
+	switch was := r.leader; {
+	case r.alone || l.Leader == was.Leader && l.Term == was.Term:
+	case l.IsLeader:
+		r.log.Info("this server leads", "term", l.Term)
+	case l.Leader != 0:
+		r.log.Info("this server follows the leader", "leader", l.Leader, "term", l.Term)
+	case was.IsLeader:
+		r.log.Warn("this server leads no longer; there is no leader")
+	case was.Leader != 0:
+		r.log.Warn("this server has lost its leader", "leader", was.Leader)
 	}
 }
 

@@ -37,6 +37,9 @@ func (s *Server) reportRecovery(r storage.Recovery) {
 		s.log.Warn("the data directory was new or empty and the log was not; the log has everything, and this server goes on. "+
 			"If the data directory's file system is not mounted, stop this server and mount it", "dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir)
 	}
+	if r.IdentityMissing {
+		s.log.Warn("IDENTITY is missing; it is written again from what the log says. If nobody removed it, check the file system", "directory", s.opt.LogDir)
+	}
 	if r.Undone {
 		s.log.Warn("a snapshot from a peer was half installed at the crash and is given up")
 	}

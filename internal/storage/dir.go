@@ -112,6 +112,8 @@ type Recovery struct {
 	// NewDataDir is set when the log has a directory of its own and was in use, but the data directory was not: it is new, or
 	// its content is lost. The log alone had everything.
 	NewDataDir bool
+	// IdentityMissing is set when the log's directory was in use and had no IDENTITY. It was written again.
+	IdentityMissing bool
 }
 
 // Open takes a data directory for this process and recovers it: the newest verified snapshot and the log

@@ -290,6 +290,7 @@ func (r *recovery) repair() error {
 	if err := r.clean(); err != nil {
 		return err
 	}
+	r.dir.notes.IdentityMissing = !r.holdings[r.path].identity
 	r.dir.notes.NewDataDir = r.dir.path != r.path && !r.holdings[r.dir.path].identity
 	if err := r.writeIdentities(); err != nil {
 		return err

@@ -66,11 +66,12 @@ func TestTwoDirectories(t *testing.T) {
 		want   string // in the error; "" for none
 		lacks  string // MissingError.Dir
 		told   bool   // Recovery.NewDataDir
+		nobody bool   // Recovery.IdentityMissing
 	}{
 		{name: "nothing happened"},
 		{name: "nothing happened, purged", purged: true},
 		{name: "the layout of before", purged: true, told: true, hurt: func(m *MemFS) { move(t, m, "data", "", notIdentity) }},
-		{name: "only the data directory says whose it is", purged: true, hurt: func(m *MemFS) { move(t, m, "log", "", notIdentity) }},
+		{name: "only the data directory says whose it is", purged: true, nobody: true, hurt: func(m *MemFS) { move(t, m, "log", "", notIdentity) }},
 		{name: "data directory lost", told: true, hurt: func(m *MemFS) { move(t, m, "data", "", nil) }},
 		{name: "data directory lost, purged", purged: true, lacks: "data", want: "snapshots up to there are missing",
 			hurt: func(m *MemFS) { move(t, m, "data", "", nil) }},
@@ -100,6 +101,9 @@ func TestTwoDirectories(t *testing.T) {
 			}
 			if last, _ := d.Log().LastIndex(); last != 30 || d.Recovered().NewDataDir != c.told {
 				t.Errorf("%s: last index %d, told of a new data directory: %v", c.name, last, d.Recovered().NewDataDir)
+			}
+			if got := d.Recovered().IdentityMissing; got != c.nobody {
+				t.Errorf("%s: told that IDENTITY is missing: %v", c.name, got)
 			}
 			for _, dir := range []string{"data", "log"} {
 				if id, err := readIdentity(memory, dir); err != nil || id != testCluster {
