@@ -103,6 +103,27 @@ func shown(q *config.Quorum) server.ShownEnsemble {
 	}
 }
 
+// listening returns where a membership has server id listen; false if it doesn't name
+// the server, or can't be read.
+func listening(text string, id uint64, allIPs bool) (l server.Listening, ok bool) {
+	m, err := config.ParseMembers(text)
+	if err != nil {
+		return l, false
+	}
+	self, ok := m.Find(int64(id))
+	if !ok {
+		return l, false
+	}
+	if !self.Client.IsZero() {
+		l.Clients = net.JoinHostPort(self.Client.Host, strconv.Itoa(self.Client.Port))
+	}
+	if !self.Secure.IsZero() {
+		l.Secure = net.JoinHostPort(self.Secure.Host, strconv.Itoa(self.Secure.Port))
+	}
+	l.Peers, _ = peerListen(self, allIPs) // an error is one of several ports, of which none is moved to
+	return l, true
+}
+
 // peerListen returns where a server listens for its peers. There is one listener:
 // with several addresses it is on all interfaces, so their ports must be one.
 func peerListen(m config.Member, all bool) (string, error) {

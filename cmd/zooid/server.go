@@ -69,18 +69,20 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "zooid server:", err)
 			return 1
 		}
-		st := s.Status()
-		log.Info("recovered", "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes)
+		runs, ended := context.WithCancel(stop)
+		go logServing(runs, log, s)
 		select {
 		case <-stop.Done():
 			err = s.Close()
 		case err = <-s.Failed():
 			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {
 				log.Error("the server ended with an error", "err", err)
+				ended()
 				return 1 // without Close, which would wait for goroutines that wait for the state
 			}
 			s.Close()
 		}
+		ended()
 		healed, healing := heal(opt, err, time.Now())
 		if err = errors.Join(err, healing); err == nil {
 			return 0
@@ -124,6 +126,24 @@ func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	log.Info("starting zooid", "version", version, "configuration", file, "id", o.ID, "servers", max(len(o.Members), 1),
 		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
+
+// logServing says with what a server begins to serve: then it has applied all that its log holds.
+func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
+	look := time.NewTicker(servingLook)
+	defer look.Stop()
+	for !s.Status().Serving {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	st := s.Status()
+	log.Info("serving", "as", st.Mode, "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes, "sessions", st.GlobalSessions)
+}
+
+// servingLook is the time between two looks whether the server serves.
+const servingLook = 50 * time.Millisecond
 
 // addProcessor lets Go use one processor more than there are. One of its threads
 // is in the log's fdatasync most of the time under writes, and counts as running
@@ -244,6 +264,9 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	}
 	o.ID = uint64(q.MyID)
 	o.Membership = membership(q.Members)
+	if q.ReconfigEnabled {
+		o.Membership.Listening = func(text string, id uint64) (server.Listening, bool) { return listening(text, id, q.ListenOnAllIPs) }
+	}
 	if q.ReconfigEnabled && cfg.File != "" {
 		o.Membership.Save = (&memberFiles{cfg: cfg, log: o.Log}).save
 	}

@@ -109,6 +109,9 @@ func (p *Peer) Start() {
 	go p.run()
 }
 
+// Accept accepts peers on l, beside Options.Listener, until l is closed; Close closes it.
+func (p *Peer) Accept(l net.Listener) { p.transport.listen(l) }
+
 // Kick tells the loop that State has a batch, requests to forward or syncs. It
 // doesn't block.
 func (p *Peer) Kick() {

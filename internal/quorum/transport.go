@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,14 +50,14 @@ type transport struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	remotes  map[uint64]*remote
-	listener net.Listener
-	members  []Member // in force, as far as known
-	gate     gate
-	askers   map[uint64]bool    // while this server is empty: which members have asked
-	alone    atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
-	reading  map[uint64]reading // the newest by peer, ended or not
+	mu        sync.Mutex
+	remotes   map[uint64]*remote
+	listeners []net.Listener
+	members   []Member // in force, as far as known
+	gate      gate
+	askers    map[uint64]bool    // while this server is empty: which members have asked
+	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
+	reading   map[uint64]reading // the newest by peer, ended or not
 
 	notes sync.Mutex // held while what is announced is written to a connection
 	skips []byte     // as AnnounceSkips was told
@@ -79,10 +80,21 @@ func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transpor
 	return t
 }
 
-// listen accepts peers on l until close.
+// listen accepts peers on l until l is closed, by close at the latest.
 func (t *transport) listen(l net.Listener) {
-	t.listener = l
-	t.wg.Go(func() { t.acceptAll(t.ctx, l, t.serve) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		l.Close()
+		return
+	}
+	t.listeners = append(t.listeners, l)
+	t.wg.Go(func() {
+		t.acceptAll(t.ctx, l, t.serve)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.listeners = slices.DeleteFunc(t.listeners, func(other net.Listener) bool { return other == l })
+	})
 }
 
 // acceptAll hands the connections that l accepts to serve, each on a goroutine of its
@@ -187,10 +199,10 @@ func (t *transport) room(id uint64) bool {
 // close ends all connections and waits.
 func (t *transport) close() {
 	t.cancel()
-	if t.listener != nil {
-		t.listener.Close()
-	}
 	t.mu.Lock()
+	for _, l := range t.listeners {
+		l.Close()
+	}
 	for _, r := range t.remotes {
 		r.close()
 	}

@@ -42,6 +42,25 @@ func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 	return m, version
 }
 
+// StagedMembers returns the membership that a change under way asks for, "" if there is
+// none or it is in force already.
+func (r *Replica) StagedMembers() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if c, ok := r.tree.Change(); ok && !c.Named {
+		return c.Text
+	}
+	return ""
+}
+
+// Changing reports whether a change of membership is under way.
+func (r *Replica) Changing() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.tree.Change()
+	return ok
+}
+
 // patienceShare is the part of its session's timeout for which a reconfig may wait for
 // new servers to catch up. A client gives up after two thirds of the timeout in
 // which it hears nothing, and may have heard nothing for one third when it asks.

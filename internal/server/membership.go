@@ -27,17 +27,23 @@ type Membership struct {
 	Parse func(text string) ([]Member, error)
 	// Change evaluates a reconfig request.
 	Change tree.Reconfigure
+	// Listening, if not nil, returns where a membership has server id listen, and false
+	// if it doesn't name the server. The server then follows changes of the membership
+	// with its listeners.
+	Listening func(text string, id uint64) (l Listening, ok bool)
 	// Save, if not nil, is given the membership with its version line, and the
 	// version, at the start and after each change, one call at a time. It may miss
 	// one that the next follows at once.
 	Save func(text string, version int64)
 }
 
-// noteMembership lets saveMembership run.
+// noteMembership lets saveMembership and followListening run.
 func (s *Server) noteMembership() {
-	select {
-	case s.membership <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{s.membership, s.listening} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ type Server struct {
 
 	closing    chan struct{}
 	membership chan struct{} // capacity 1: there is a membership to save
+	listening  chan struct{} // capacity 1: the membership may name other addresses
 	waiting    *waiting      // nil for a server that needn't
 	meters     *replica.Meters
 	secure     secureCounts
@@ -61,10 +62,12 @@ type Server struct {
 	closed error
 	wg     sync.WaitGroup
 
-	mu        sync.Mutex
-	listeners []net.Listener
-	conns     map[net.Conn]netip.Addr // to client address
-	perHost   map[netip.Addr]int
+	peerPorts []net.Listener // of followListening
+
+	mu      sync.Mutex
+	ports   []port                  // for clients
+	conns   map[net.Conn]netip.Addr // to client address
+	perHost map[netip.Addr]int
 }
 
 // Open recovers the data directory, starts serving, and returns once client
@@ -78,7 +81,7 @@ func Open(opt Options) (*Server, error) {
 		return nil, fmt.Errorf("open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
 	}
 	s := &Server{
-		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1),
+		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), listening: make(chan struct{}, 1),
 		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
 		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
@@ -105,6 +108,10 @@ func Open(opt Options) (*Server, error) {
 		s.wg.Add(1)
 		go s.saveMembership()
 	}
+	if opt.Membership.Listening != nil {
+		s.wg.Add(1)
+		go s.followListening()
+	}
 	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()
@@ -124,6 +131,9 @@ func (s *Server) recover(opt Options) error {
 			listener.Close()
 		}
 		return err
+	}
+	if listener != nil {
+		s.peerPorts = []net.Listener{listener}
 	}
 	s.peer.Start()
 	return nil
@@ -251,13 +261,12 @@ func newPasswd() []byte {
 	return p
 }
 
-// Addrs returns the addresses on which clients are accepted: those of
-// Options.Listen, then those of Options.Secure.Listen.
+// Addrs returns the addresses on which clients are accepted: those without TLS first.
 func (s *Server) Addrs() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var addrs []net.Addr
-	for _, l := range s.listeners {
+	for _, l := range s.ports {
 		addrs = append(addrs, l.Addr())
 	}
 	return addrs
@@ -269,7 +278,7 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
 		s.mu.Lock()
-		for _, l := range s.listeners {
+		for _, l := range s.ports {
 			l.Close()
 		}
 		s.mu.Unlock()
@@ -294,12 +303,12 @@ func (s *Server) Close() error {
 
 func (s *Server) listen() error {
 	for _, addr := range s.opt.Listen {
-		if err := s.listenOn(addr, "accepting clients", false); err != nil {
+		if err := s.listenOn(addr, acceptingClients[false], false); err != nil {
 			return err
 		}
 	}
 	for _, addr := range s.opt.Secure.Listen {
-		if err := s.listenOn(addr, "accepting clients over TLS", true); err != nil {
+		if err := s.listenOn(addr, acceptingClients[true], true); err != nil {
 			return err
 		}
 	}
@@ -314,14 +323,13 @@ func (s *Server) listenOn(addr, what string, secure bool) error {
 			return err
 		}
 	}
-	s.mu.Lock()
-	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
 	s.log.Info(what, "address", l.Addr().String())
-	s.wg.Add(1)
-	go s.accept(l, secure)
+	s.acceptOn(port{l, secure}, port{})
 	return nil
 }
+
+// acceptingClients is what the log says of a client port; the key says if it is for TLS.
+var acceptingClients = map[bool]string{false: "accepting clients", true: "accepting clients over TLS"}
 
 func (s *Server) listenForClients(addr string) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}

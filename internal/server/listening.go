@@ -1,0 +1,214 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// A reconfig may give a server other addresses. The server listens at the new ones
+// before it stops listening at the old ones, and connections that exist go on. Client
+// ports follow the membership in force. The peer port is opened as soon as a change that
+// names it is under way, since the others dial it from then on, and the old one is
+// closed when no change is. An address that can't be listened on is told and tried again:
+// the server goes on with what it has.
+
+// Listening is where a membership has a server listen, as "host:port"; "" where it
+// doesn't say.
+type Listening struct{ Clients, Secure, Peers string }
+
+// A port is a listener for clients or for peers.
+type port struct {
+	net.Listener
+	secure bool // for clients, TLS alone
+}
+
+// listenRetry is the time between two attempts to listen at an address.
+const listenRetry = time.Second
+
+// followListening moves the listeners whenever the membership has changed.
+func (s *Server) followListening() {
+	defer s.wg.Done()
+	retry := time.NewTimer(listenRetry)
+	retry.Stop()
+	defer retry.Stop()
+	told := map[string]string{} // the last error, by what was tried
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-s.listening:
+		case <-retry.C:
+		}
+		if !s.listenAsNamed(told) {
+			retry.Reset(listenRetry)
+		}
+	}
+}
+
+// listenAsNamed listens where the membership names this server, and reports whether
+// all is as it should be.
+func (s *Server) listenAsNamed(told map[string]string) (done bool) {
+	done = true
+	tell := func(what, address string, err error) {
+		if err == nil {
+			delete(told, what)
+			return
+		}
+		if done = false; told[what] != err.Error() {
+			told[what] = err.Error()
+			s.log.Warn("the membership names an address where this server can't listen; it goes on with the one it has, and tries again",
+				"for", what, "address", address, "err", err)
+		}
+	}
+	text, _ := s.replica.Members()
+	named, ok := s.opt.Membership.Listening(text, s.opt.ID)
+	asked, asks := s.opt.Membership.Listening(s.replica.StagedMembers(), s.opt.ID)
+	current := s.Status().Serving // else an older membership may be applied than that of before
+	if asks {
+		tell("peers of the next membership", asked.Peers, s.addPeerPort(asked.Peers))
+	}
+	if !ok {
+		return done
+	}
+	err := s.addPeerPort(named.Peers)
+	tell("peers", named.Peers, err)
+	if !current {
+		return false
+	}
+	if err == nil && !s.replica.Changing() {
+		s.keepPeerPorts(named.Peers)
+	}
+	tell("clients", named.Clients, s.moveClients(named.Clients, false))
+	tell("clients over TLS", named.Secure, s.moveClients(named.Secure, true))
+	return done
+}
+
+// addPeerPort listens for peers at addr too, unless this server does already.
+func (s *Server) addPeerPort(addr string) error {
+	if addr == "" || slices.ContainsFunc(s.peerPorts, func(l net.Listener) bool { return covers(l, addr) }) {
+		return nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	s.peerPorts = append(s.peerPorts, l)
+	s.peer.Accept(l)
+	s.log.Info("accepting peers", "address", l.Addr().String())
+	return nil
+}
+
+// keepPeerPorts stops listening for peers anywhere but at addr.
+func (s *Server) keepPeerPorts(addr string) {
+	s.peerPorts = slices.DeleteFunc(s.peerPorts, func(l net.Listener) bool {
+		if addr == "" || covers(l, addr) {
+			return false
+		}
+		l.Close()
+		s.log.Info("no peers are accepted here any more: the membership names another address", "address", l.Addr().String())
+		return true
+	})
+}
+
+// moveClients listens for clients at addr instead of where it does. Of several
+// addresses, which no membership names, none is moved.
+func (s *Server) moveClients(addr string, secure bool) error {
+	s.mu.Lock()
+	var own []port
+	for _, p := range s.ports {
+		if p.secure == secure {
+			own = append(own, p)
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case addr == "" || len(own) > 1 || secure && s.opt.Secure.TLS == nil || len(own) == 1 && isAt(own[0], addr):
+		return nil
+	case len(own) == 0:
+		l, err := s.listenForClients(addr)
+		if err != nil {
+			return err
+		}
+		s.log.Info(acceptingClients[secure], "address", l.Addr().String())
+		s.acceptOn(port{l, secure}, port{})
+		return nil
+	}
+	old := own[0]
+	l, err := s.listenForClients(addr)
+	if err != nil && portOf(old.Addr().String()) == portOf(addr) {
+		old.Close() // it is in the way: one of the two is an address of all interfaces
+		if l, err = s.listenForClients(addr); err != nil {
+			back, lost := s.listenForClients(old.Addr().String())
+			if lost != nil {
+				s.forgetPort(old)
+				return fmt.Errorf("%w; nor can it go back: %w", err, lost)
+			}
+			s.replacePort(old, back)
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.replacePort(old, l)
+	s.log.Info("clients are accepted at another address, as the membership says; connections go on", "address", l.Addr().String(), "before", old.Addr().String())
+	return nil
+}
+
+// replacePort accepts clients on l, and not on old any more.
+func (s *Server) replacePort(old port, l net.Listener) {
+	old.Close()
+	s.acceptOn(port{l, old.secure}, old)
+}
+
+// forgetPort takes p, which is closed, off the ports.
+func (s *Server) forgetPort(p port) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ports = slices.DeleteFunc(s.ports, func(other port) bool { return other == p })
+}
+
+// acceptOn takes clients from p until it is closed; Close closes it. It takes the place
+// of old, if that is one of the ports.
+func (s *Server) acceptOn(p, old port) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		p.Close()
+		return
+	default:
+	}
+	if at := slices.Index(s.ports, old); at >= 0 {
+		s.ports[at] = p
+	} else {
+		s.ports = append(s.ports, p)
+	}
+	s.wg.Add(1)
+	go s.accept(p.Listener, p.secure)
+}
+
+// isAt reports whether l listens at addr. Port 0 is any port.
+func isAt(l net.Listener, addr string) bool {
+	want, err := net.ResolveTCPAddr("tcp", addr)
+	have, ok := l.Addr().(*net.TCPAddr)
+	if err != nil || !ok {
+		return false
+	}
+	return want.Port == 0 || want.Port == have.Port && (want.IP.Equal(have.IP) || allInterfaces(want.IP) && allInterfaces(have.IP))
+}
+
+// covers reports whether who dials addr reaches l, as far as this server can tell.
+func covers(l net.Listener, addr string) bool {
+	have, ok := l.Addr().(*net.TCPAddr)
+	return isAt(l, addr) || ok && allInterfaces(have.IP) && fmt.Sprint(have.Port) == portOf(addr)
+}
+
+func allInterfaces(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
