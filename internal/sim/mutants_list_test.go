@@ -229,7 +229,7 @@ var mutants = []mutant{
 	}},
 	{"an ephemeral outlives its session", "ephemerals survive (ZooKeeper 1367, 1208, 5010)", "restless", one("tree/session.go",
 		`		if z == 0 {
-			break`, `		if z == 0 || $P && t.kinOf(t.at(z)).last == 0 {
+			break`, `		if z == 0 || $P && t.extraOf(t.at(z)).last == 0 {
 			break`)},
 	{"expired session keeps its connection", "session answered after its end", "frozen", one("replica/connect.go",
 		`c.CloseAfter("its session expired")`, `if !$P {
@@ -352,13 +352,13 @@ var mutants = []mutant{
 	{"snapshot with another digest", "diverged state served (ZooKeeper logs it only)", "storm", one("replica/snapshot.go",
 		`Digest: r.tree.Digest(),`, `Digest: r.tree.Digest() + chosen[uint64]($P, 1, 0),`)},
 	{"sequence numbers count children", "sequence number given twice", "swarm", one("tree/write.go",
-		`appendSequence(append(t.scratch, path...), t.kinOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.kinOf(p).children), t.kinOf(p).created))`)},
+		`appendSequence(append(t.scratch, path...), t.extraOf(p).created)`, `appendSequence(append(t.scratch, path...), chosen($P, int64(t.extraOf(p).children), t.extraOf(p).created))`)},
 	{"pzxid stays when a child goes", "watch missed by a stale pzxid (ZooKeeper 3145)", "swarm", one("tree/write.go",
 		`	t.totals.digest -= t.statHash(p)
-	t.editKin(p).pzxid = t.position.zxid
+	t.editExtra(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)`, `	t.totals.digest -= t.statHash(p)
-	k := t.editKin(p)
+	k := t.editExtra(p)
 	k.pzxid = chosen($P, k.pzxid, t.position.zxid)
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)`)},

@@ -43,7 +43,7 @@ func (t *Tree) compacts() bool {
 	if t.compaction.sweeping || t.payloads.sparse(t.compaction.slack) {
 		return true
 	}
-	return len(t.images) == 0 && (len(t.nodes.idle) > slabIdleKeep || len(t.kins.idle) > slabIdleKeep || len(t.sessions.slots.idle) > slabIdleKeep)
+	return len(t.images) == 0 && (len(t.nodes.idle) > slabIdleKeep || len(t.extras.idle) > slabIdleKeep || len(t.sessions.slots.idle) > slabIdleKeep)
 }
 
 // sparse reports whether the live blocks would do with half of the pages, or, when few
@@ -60,7 +60,7 @@ func (a *arena) sparse(slack int) bool {
 func (t *Tree) compact(slots int) {
 	if len(t.images) == 0 { // an image finds what it has yet to write by the chunks
 		for range compactIdle {
-			if !t.nodes.reclaim() && !t.kins.reclaim() && !t.sessions.slots.reclaim() {
+			if !t.nodes.reclaim() && !t.extras.reclaim() && !t.sessions.slots.reclaim() {
 				break
 			}
 		}

@@ -72,7 +72,7 @@ func TestSparsePagesGoBack(t *testing.T) {
 	before := drain(tree, chunkSize)
 	digest := tree.Digest()
 	for steps := 0; tree.Compact(); steps++ {
-		if steps > 2*n/compactSlots+len(tree.nodes.state)+len(tree.kins.state) {
+		if steps > 2*n/compactSlots+len(tree.nodes.state)+len(tree.extras.state) {
 			t.Fatalf("after %d steps there is more to do", steps)
 		}
 	}

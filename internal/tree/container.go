@@ -24,7 +24,7 @@ func (t *Tree) reap(q *Request, r *Result) {
 // milliseconds (0: never); a TTL znode when it had no child and no setData for
 // longer than its time.
 func (t *Tree) due(n *node, now, neverUsed int64) bool {
-	k := t.kinOf(n)
+	k := t.extraOf(n)
 	if k.children > 0 {
 		return false
 	}

@@ -23,7 +23,7 @@ const (
 
 // statHash is the part of a znode's digest that changes with its children and ACL.
 func (t *Tree) statHash(n *node) uint64 {
-	k, rare := &t.key, t.kinOf(n)
+	k, rare := &t.key, t.extraOf(n)
 	h := n.hash ^ t.acls.entries[n.acl].hash ^ k[3]
 	h = fold(uint64(n.czxid)^k[0], uint64(n.mzxid)^h)
 	h = fold(uint64(rare.pzxid)^k[1], uint64(n.ctime)^h)

@@ -12,7 +12,7 @@ func (t *Tree) edit(slot uint32) *node {
 	}
 	n := t.at(slot)
 	if t.undo.open && !t.undo.justSaved(slot) {
-		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n, kin: t.kinOf(n)})
+		t.undo.log = append(t.undo.log, undoStep{kind: undoNode, slot: slot, node: *n, extra: t.extraOf(n)})
 	}
 	return n
 }
@@ -58,7 +58,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 		nameKind: uint32(len(name)) | uint32(c.kind)<<kindShift, dataLen: dataLen(c.data),
 	}
 	if c.owner != 0 {
-		t.editKin(n).owner = c.owner
+		t.editExtra(n).owner = c.owner
 	}
 	n.block = t.payloads.get(n.payload())
 	b := t.payloads.bytes(n.block, n.payload())
@@ -70,7 +70,7 @@ func (t *Tree) insertNode(parent uint32, name string, c newNode) uint32 {
 		t.undo.log = append(t.undo.log, undoStep{kind: undoInsert, slot: slot})
 	}
 
-	p := t.editKin(t.edit(parent))
+	p := t.editExtra(t.edit(parent))
 	n.prev = p.last
 	if p.last != 0 {
 		t.edit(p.last).next = slot
@@ -109,7 +109,7 @@ func (t *Tree) removeNode(slot uint32) {
 		t.totals.reapable--
 	}
 
-	p := t.editKin(t.edit(n.parent))
+	p := t.editExtra(t.edit(n.parent))
 	if n.prev != 0 {
 		t.edit(n.prev).next = n.next
 	} else {
@@ -135,7 +135,7 @@ func (t *Tree) removeNode(slot uint32) {
 // root, all of which have children, or had some until now.
 func (t *Tree) countBelow(slot, add uint32) {
 	for ; slot != 0; slot = t.at(slot).parent {
-		t.kins.at(t.at(slot).kin).below += add
+		t.extras.at(t.at(slot).extra).below += add
 	}
 }
 
@@ -144,8 +144,8 @@ func (t *Tree) freeNode(slot uint32) {
 	n := t.at(slot)
 	t.payloads.put(n.block, n.payload())
 	t.acls.release(n.acl)
-	if n.kin != 0 {
-		t.kins.put(n.kin)
+	if n.extra != 0 {
+		t.extras.put(n.extra)
 	}
 	t.nodes.put(slot)
 }

@@ -11,7 +11,7 @@ func invariants(t *Tree) string {
 	sum := totals{digest: t.totals.digest}
 	aclRefs := map[uint32]int{aclOpen: 1, aclConfig: 1}
 	blocks, blockBytes := 0, 0
-	kins, without := map[uint32]bool{}, 0
+	extras, without := map[uint32]bool{}, 0
 	for slot := range t.nodes.all {
 		if !t.live(slot) {
 			continue
@@ -34,21 +34,21 @@ func invariants(t *Tree) string {
 		if t.findChild(n.parent, n.hash, t.name(n)) != slot && slot != rootSlot {
 			return fmt.Sprintf("slot %d isn't a child", slot)
 		}
-		k := t.kinOf(n)
+		k := t.extraOf(n)
 		below := -1
 		if t.walk(slot, func(*node) { below++ }); k.below != uint32(below) {
 			return fmt.Sprintf("slot %d has %d znodes below it instead of %d", slot, k.below, below)
 		}
-		if n.kin != 0 {
-			kins[n.kin] = true
+		if n.extra != 0 {
+			extras[n.extra] = true
 		} else {
 			without++
 		}
 		switch n.kind() {
 		case ephemeral:
 			sum.ephemerals++
-			if k.children != 0 || n.kin == 0 {
-				return "an ephemeral has children, or no kin"
+			if k.children != 0 || n.extra == 0 {
+				return "an ephemeral has children, or no nodeExtra"
 			}
 			continue
 		case container, ttl:
@@ -75,8 +75,8 @@ func invariants(t *Tree) string {
 	if blocks != t.payloads.blocks || blockBytes != t.payloads.liveBytes {
 		return fmt.Sprintf("arena counts %d blocks of %d bytes instead of %d of %d", t.payloads.blocks, t.payloads.liveBytes, blocks, blockBytes)
 	}
-	if len(kins) != t.kins.live || len(kins)+without != t.nodes.live {
-		return fmt.Sprintf("%d znodes have %d of %d kins, %d have none", t.nodes.live, len(kins), t.kins.live, without)
+	if len(extras) != t.extras.live || len(extras)+without != t.nodes.live {
+		return fmt.Sprintf("%d znodes have %d of %d extras, %d have none", t.nodes.live, len(extras), t.extras.live, without)
 	}
 	if s := tableInvariants(t); s != "" {
 		return s
@@ -104,7 +104,7 @@ func invariants(t *Tree) string {
 		return s
 	}
 	for name, s := range map[string]string{
-		"znodes": slabInvariants(&t.nodes), "kins": slabInvariants(&t.kins), "sessions": slabInvariants(&t.sessions.slots),
+		"znodes": slabInvariants(&t.nodes), "extras": slabInvariants(&t.extras), "sessions": slabInvariants(&t.sessions.slots),
 	} {
 		if s != "" {
 			return name + ": " + s
@@ -155,8 +155,8 @@ func sessionInvariants(t *Tree) string {
 			return "a session isn't where the index says"
 		}
 		count, prev := uint32(0), uint32(0)
-		for z := s.first; z != 0; z = t.kinOf(t.at(z)).last {
-			if k := t.kinOf(t.at(z)); t.at(z).kind() != ephemeral || k.owner != id || k.first != prev {
+		for z := s.first; z != 0; z = t.extraOf(t.at(z)).last {
+			if k := t.extraOf(t.at(z)); t.at(z).kind() != ephemeral || k.owner != id || k.first != prev {
 				return fmt.Sprintf("slot %d is in the wrong list", z)
 			}
 			prev = z

@@ -65,7 +65,7 @@ func (t *Tree) appendChildren(dst []byte, slot uint32) []byte {
 // appendChildrenTo is appendChildren up to a length of end, beyond which it gives
 // up and returns nil.
 func (t *Tree) appendChildrenTo(dst []byte, slot uint32, end int) []byte {
-	n := t.kinOf(t.at(slot))
+	n := t.extraOf(t.at(slot))
 	if n.children >= listChildrenMin {
 		if list := t.lists.get(slot); list != nil {
 			if len(dst)+len(list) > end {

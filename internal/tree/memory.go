@@ -24,7 +24,7 @@ func (t *Tree) Memory() Memory {
 	t.lists.mu.Unlock()
 	return Memory{
 		Full: t.payloads.full(),
-		Nodes: int64(t.nodes.live)*int64(unsafe.Sizeof(node{})+tableBytesPerNode) + int64(t.kins.live)*int64(unsafe.Sizeof(kin{})) +
+		Nodes: int64(t.nodes.live)*int64(unsafe.Sizeof(node{})+tableBytesPerNode) + int64(t.extras.live)*int64(unsafe.Sizeof(nodeExtra{})) +
 			t.payloads.size() + int64(lists),
 		Sessions:   int64(t.sessions.slots.live) * int64(unsafe.Sizeof(session{})+sessionIndexBytes),
 		Identities: int64(2*t.identities.bytes) + int64(2*t.acls.kept) + int64(t.acls.bytes),

@@ -33,16 +33,16 @@ type node struct {
 	version, aversion int32
 	parent            uint32 // slots from here on; root has none
 	prev, next        uint32 // siblings
-	kin               uint32 // slot of its kin, which most znodes don't need; 0 if it has none
+	extra             uint32 // slot of its nodeExtra, which most znodes don't need; 0 if it has none
 	acl               uint32 // index of an entry of the ACL table
 	block             uint32 // the name followed by the data
 	nameKind          uint32 // length of the name, and the kind in the upper bits
 	dataLen           int32  // -1 if the data is null
 }
 
-// A kin is what only znodes have that are owned, or ever had a child. They keep
+// A nodeExtra is what only znodes have that are owned, or ever had a child. They keep
 // it as long as they live.
-type kin struct {
+type nodeExtra struct {
 	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list
 	children    uint32
@@ -52,21 +52,21 @@ type kin struct {
 	created     int64 // children ever created: Apache's stored cversion, but it never overflows
 }
 
-// kinOf returns a znode's kin as it is, or would be.
-func (t *Tree) kinOf(n *node) kin {
-	if n.kin == 0 {
-		return kin{pzxid: n.czxid}
+// extraOf returns a znode's nodeExtra as it is, or would be.
+func (t *Tree) extraOf(n *node) nodeExtra {
+	if n.extra == 0 {
+		return nodeExtra{pzxid: n.czxid}
 	}
-	return *t.kins.at(n.kin)
+	return *t.extras.at(n.extra)
 }
 
-// editKin returns the kin of a znode that edit returned, to be changed.
-func (t *Tree) editKin(n *node) *kin {
-	if n.kin == 0 {
-		n.kin = t.kins.get()
-		t.kins.at(n.kin).pzxid = n.czxid
+// editExtra returns the nodeExtra of a znode that edit returned, to be changed.
+func (t *Tree) editExtra(n *node) *nodeExtra {
+	if n.extra == 0 {
+		n.extra = t.extras.get()
+		t.extras.at(n.extra).pzxid = n.czxid
 	}
-	return t.kins.at(n.kin)
+	return t.extras.at(n.extra)
 }
 
 const (
@@ -93,7 +93,7 @@ func dataLen(data []byte) int32 {
 // stat returns what clients see. cversion counts creations and deletions of
 // children; it wraps like Apache's.
 func (t *Tree) stat(n *node) jute.Stat {
-	k := t.kinOf(n)
+	k := t.extraOf(n)
 	s := jute.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: k.pzxid, Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion, DataLength: int32(n.size()),

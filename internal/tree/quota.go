@@ -185,7 +185,7 @@ func (t *Tree) walk(slot uint32, visit func(*node)) {
 	for at := slot; ; {
 		n := t.at(at)
 		visit(n)
-		if k := t.kinOf(n); k.children > 0 {
+		if k := t.extraOf(n); k.children > 0 {
 			at = k.first
 			continue
 		}

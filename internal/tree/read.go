@@ -95,7 +95,7 @@ func (t *Tree) AppendAllChildrenNumber(dst []byte, path string, ids []jute.ID) (
 	if code != jute.OK {
 		return dst, code
 	}
-	below := t.kinOf(t.at(slot)).below
+	below := t.extraOf(t.at(slot)).below
 	if path == "" { // where Apache counts "/" as below ""
 		below++
 	}
@@ -166,7 +166,7 @@ func (t *Tree) Changes(path string) (Changes, bool) {
 	if slot == 0 {
 		return Changes{}, false
 	}
-	return Changes{t.at(slot).mzxid, t.kinOf(t.at(slot)).pzxid}, true
+	return Changes{t.at(slot).mzxid, t.extraOf(t.at(slot)).pzxid}, true
 }
 
 // ACL returns the ACL of the znode at path, and whether it exists. The list

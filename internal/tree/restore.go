@@ -176,7 +176,7 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 		parent: u(1), next: u(2), acl: u(4), version: int32(u(5)), aversion: int32(u(6)),
 		czxid: l(0), mzxid: l(1), ctime: l(3), mtime: l(4),
 	}
-	rare := kin{last: u(3), pzxid: l(2), owner: l(5), created: l(6)}
+	rare := nodeExtra{last: u(3), pzxid: l(2), owner: l(5), created: l(6)}
 	nameLen := binary.BigEndian.Uint32(b[85:])
 	if slot <= t.nodes.used || k >= kinds || (slot == rootSlot) != (n.parent == 0) || k != ephemeral && rare.last != 0 ||
 		int(n.acl) >= len(t.acls.entries) || t.acls.entries[n.acl].encoded == "" ||
@@ -191,8 +191,8 @@ func (t *Tree) restoreNode(b []byte) (int, error) {
 	}
 	data := rest[4 : 4+max(size, 0)]
 	n.nameKind, n.dataLen = nameLen|uint32(k)<<kindShift, size
-	if rare != t.kinOf(&n) {
-		*t.editKin(&n) = rare
+	if rare != t.extraOf(&n) {
+		*t.editExtra(&n) = rare
 	}
 	n.block = t.payloads.get(n.payload())
 	block := t.payloads.bytes(n.block, n.payload())
@@ -280,7 +280,7 @@ func (t *Tree) link(slot uint32) error {
 	if !t.exists(n.parent) || t.at(n.parent).kind() == ephemeral {
 		return corrupt("the parent of the znode at slot %d doesn't exist, or is ephemeral", slot)
 	}
-	p := t.editKin(t.at(n.parent))
+	p := t.editExtra(t.at(n.parent))
 	p.children++
 	if n.next == 0 {
 		if p.last != 0 {
@@ -296,7 +296,7 @@ func (t *Tree) link(slot uint32) error {
 	if n.kind() != ephemeral {
 		return nil
 	}
-	own := t.kinOf(n)
+	own := t.extraOf(n)
 	at, ok := t.sessions.index[own.owner]
 	if !ok {
 		return corrupt("the session %#x of the znode at slot %d doesn't exist", own.owner, slot)
@@ -314,7 +314,7 @@ func (t *Tree) link(slot uint32) error {
 	if !t.exists(own.last) || t.at(own.last).kind() != ephemeral {
 		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
 	}
-	neighbour := t.editKin(t.at(own.last))
+	neighbour := t.editExtra(t.at(own.last))
 	if neighbour.owner != own.owner || neighbour.first != 0 {
 		return corrupt("the znode at slot %d has a wrong neighbour in its session", slot)
 	}
@@ -331,7 +331,7 @@ func (t *Tree) finishSessions() error {
 			continue
 		}
 		count := uint32(0)
-		for z := s.last; z != 0 && count <= s.ephemerals; z = t.kinOf(t.at(z)).first {
+		for z := s.last; z != 0 && count <= s.ephemerals; z = t.extraOf(t.at(z)).first {
 			s.first = z
 			count++
 		}
@@ -347,7 +347,7 @@ func (t *Tree) finishSessions() error {
 func (t *Tree) finishNodes() error {
 	for slot := range t.nodes.all {
 		if n := t.at(slot); n.parent != 0 && n.prev == 0 {
-			p := t.editKin(t.at(n.parent))
+			p := t.editExtra(t.at(n.parent))
 			if p.first != 0 {
 				return corrupt("the znode at slot %d has two first children", n.parent)
 			}
@@ -370,7 +370,7 @@ func (t *Tree) finishNodes() error {
 				return err
 			}
 		}
-		if k := t.kinOf(n); k.children > 0 {
+		if k := t.extraOf(n); k.children > 0 {
 			if slot = k.first; slot == 0 {
 				return corrupt("the znode at slot %d has children but no first", at)
 			}
@@ -400,7 +400,7 @@ func (t *Tree) finishNodes() error {
 // addBelow adds a znode, and those below it, to its parent's count.
 func (t *Tree) addBelow(slot uint32) {
 	n := t.at(slot)
-	t.kins.at(t.at(n.parent).kin).below += 1 + t.kinOf(n).below
+	t.extras.at(t.at(n.parent).extra).below += 1 + t.extraOf(n).below
 }
 
 // restoredNodes are znodes that the walk has met and not counted in yet. Each

@@ -92,7 +92,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 		return true, code
 	}
 	n := t.at(slot)
-	k := t.kinOf(n)
+	k := t.extraOf(n)
 	if !s.resume(scanned{t, slot, n.czxid, k.pzxid}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
@@ -135,7 +135,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		}
 		at := len(s.Body)
 		s.Body = t.appendPath(jute.AppendInt(s.Body, 0), s.next)
-		s.next = t.kinOf(t.at(s.next)).last
+		s.next = t.extraOf(t.at(s.next)).last
 		path := text(s.Body[at+4:])
 		if !strings.HasPrefix(path, prefix) {
 			s.Body = s.Body[:at]
@@ -161,7 +161,7 @@ func ephemeralPrefix(prefix string) string {
 
 // long reports whether the children of a znode must be read by a Scan.
 func (t *Tree) long(slot uint32) bool {
-	return t.kinOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil
+	return t.extraOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil
 }
 
 // ReadWork returns how many children or ephemerals of the session a read of them
@@ -174,7 +174,7 @@ func (t *Tree) ReadWork(op jute.Op, path string, session int64) int {
 		}
 	case jute.OpGetChildren, jute.OpGetChildren2:
 		if slot := t.find(path); slot != 0 {
-			return int(t.kinOf(t.at(slot)).children)
+			return int(t.extraOf(t.at(slot)).children)
 		}
 	default:
 		if slot := t.find(path); slot != 0 {

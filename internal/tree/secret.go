@@ -68,7 +68,7 @@ func (t *Tree) indexAll(met *restoredNodes) {
 // children, 0 at the end.
 func (t *Tree) following(slot uint32) uint32 {
 	n := t.at(slot)
-	if k := t.kinOf(n); n.kind() != ephemeral && k.children > 0 {
+	if k := t.extraOf(n); n.kind() != ephemeral && k.children > 0 {
 		return k.first
 	}
 	for slot != rootSlot {

@@ -78,7 +78,7 @@ func (t *Tree) EphemeralPaths(id int64) []string {
 	}
 	s := t.sessions.slots.at(slot)
 	paths := make([]string, 0, s.ephemerals)
-	for z := s.first; z != 0; z = t.kinOf(t.at(z)).last {
+	for z := s.first; z != 0; z = t.extraOf(t.at(z)).last {
 		paths = append(paths, string(t.appendPath(nil, z)))
 	}
 	return paths
@@ -218,7 +218,7 @@ func (t *Tree) closeSession(id int64, r *Result) {
 
 // own puts an ephemeral znode at the end of its session's list.
 func (t *Tree) own(slot uint32) {
-	n := t.editKin(t.at(slot))
+	n := t.editExtra(t.at(slot))
 	at, ok := t.sessions.index[n.owner]
 	if !ok {
 		panic("tree: invariant broken: an ephemeral znode's session doesn't exist")
@@ -226,7 +226,7 @@ func (t *Tree) own(slot uint32) {
 	s := t.editSession(at)
 	n.first, n.last = s.last, 0
 	if s.last != 0 {
-		t.editKin(t.edit(s.last)).last = slot
+		t.editExtra(t.edit(s.last)).last = slot
 	} else {
 		s.first = slot
 	}
@@ -238,15 +238,15 @@ func (t *Tree) own(slot uint32) {
 
 // disown takes an ephemeral znode out of its session's list.
 func (t *Tree) disown(slot uint32) {
-	n := t.kinOf(t.at(slot))
+	n := t.extraOf(t.at(slot))
 	s := t.editSession(t.sessions.index[n.owner])
 	if n.first != 0 {
-		t.editKin(t.edit(n.first)).last = n.last
+		t.editExtra(t.edit(n.first)).last = n.last
 	} else {
 		s.first = n.last
 	}
 	if n.last != 0 {
-		t.editKin(t.edit(n.last)).first = n.first
+		t.editExtra(t.edit(n.last)).first = n.first
 	} else {
 		s.last = n.first
 	}

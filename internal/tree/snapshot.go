@@ -277,7 +277,7 @@ func (t *Tree) encodeNode(b []byte, slot uint32) []byte {
 		return b
 	}
 	n := t.at(slot)
-	k := t.kinOf(n)
+	k := t.extraOf(n)
 	var of uint32
 	if n.kind() == ephemeral {
 		of = k.last

@@ -243,7 +243,7 @@ func (s *stage) command(line string) {
 	case "created":
 		n := s.tree.at(s.tree.find(a.path()))
 		s.tree.totals.digest -= s.tree.statHash(n)
-		s.tree.editKin(n).created = s.int(a, "to", 0)
+		s.tree.editExtra(n).created = s.int(a, "to", 0)
 		s.tree.totals.digest += s.tree.statHash(n)
 		return
 	case "reapable":

@@ -44,7 +44,7 @@ type Tree struct {
 
 	// The state.
 	nodes    slab[node]
-	kins     slab[kin]
+	extras   slab[nodeExtra]
 	table    table
 	overflow map[childName]uint32 // znodes that the table has no room for, nil if there are none
 	payloads arena
@@ -122,12 +122,12 @@ func newTree(o Options) *Tree {
 	}
 	t.rootHash = t.key.root()
 	t.compaction.slack = compactSlack
-	t.nodes.alloc, t.kins.alloc, t.payloads.alloc = alloc, alloc, alloc
+	t.nodes.alloc, t.extras.alloc, t.payloads.alloc = alloc, alloc, alloc
 	t.payloads.release, t.payloads.most = o.Release, o.Chunks
 	if t.payloads.most == 0 {
 		t.payloads.most = arenaChunksMax
 	}
-	t.nodes.release, t.kins.release, t.sessions.slots.release = o.Release, o.Release, o.Release
+	t.nodes.release, t.extras.release, t.sessions.slots.release = o.Release, o.Release, o.Release
 	t.table = newTable(alloc)
 	t.sessions.init(alloc)
 	t.acls.init()

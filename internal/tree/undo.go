@@ -28,7 +28,7 @@ type undoStep struct {
 	size    int
 	path    string
 	node    node
-	kin     kin // if the node had one
+	extra   nodeExtra // if the node had one
 	session *session
 }
 
@@ -69,12 +69,12 @@ func (t *Tree) rollback() {
 		switch s.kind {
 		case undoNode:
 			n := t.at(s.slot)
-			if s.node.kin != 0 {
-				k := t.kins.at(s.node.kin)
-				s.kin.below = k.below // which each insert and remove takes back itself
-				*k = s.kin
-			} else if n.kin != 0 {
-				t.kins.put(n.kin)
+			if s.node.extra != 0 {
+				k := t.extras.at(s.node.extra)
+				s.extra.below = k.below // which each insert and remove takes back itself
+				*k = s.extra
+			} else if n.extra != 0 {
+				t.extras.put(n.extra)
 			}
 			*n = s.node // its cached list went when it changed
 		case undoSession:

@@ -75,7 +75,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	path := c.path
 	if c.mode.Sequential() {
 		begin := len(t.scratch)
-		t.scratch = appendSequence(append(t.scratch, path...), t.kinOf(p).created)
+		t.scratch = appendSequence(append(t.scratch, path...), t.extraOf(p).created)
 		path = text(t.scratch[begin:])
 		name = path[len(parentPath)+1:]
 	}
@@ -106,7 +106,7 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	}
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
-	k := t.editKin(p)
+	k := t.editExtra(p)
 	k.created++
 	k.pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
@@ -153,7 +153,7 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 	if version != -1 && version != n.version {
 		return jute.ErrBadVersion
 	}
-	if t.kinOf(n).children > 0 {
+	if t.extraOf(n).children > 0 {
 		return jute.ErrNotEmpty
 	}
 	t.deleteNode(slot, path, parentPath, r)
@@ -166,7 +166,7 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	acl, size, parent := t.acls.entries[n.acl].list, n.size(), n.parent
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
-	t.editKin(p).pzxid = t.position.zxid
+	t.editExtra(p).pzxid = t.position.zxid
 	t.totals.digest += t.statHash(p)
 	t.removeNode(slot)
 	r.event(jute.EventNodeDeleted, path, acl)
