@@ -196,9 +196,27 @@ func (s *skips) release(l *Loop) {
 			l.apply(&pb.Message{Entries: entries, Responses: m.GetResponses()})
 			continue
 		}
-		s.held[0] = &pb.Message{Entries: entries[n:], Responses: m.GetResponses()}
-		l.apply(&pb.Message{Entries: entries[:n]})
+		s.held[0] = &pb.Message{Entries: entries[n:], Responses: responsesFrom(m, entries[n].GetIndex(), false)}
+		l.apply(&pb.Message{Entries: entries[:n], Responses: responsesFrom(m, entries[n].GetIndex(), true)})
 	}
+}
+
+// responsesFrom returns the responses to the entries of m before an index, or to the
+// others. Raft lets nobody campaign who has changes of membership to apply, so it must hear
+// of those that were applied: a member that lacks the entry gets it from a leader only.
+func responsesFrom(m *pb.Message, index uint64, before bool) (list []*pb.Message) {
+	for _, r := range m.GetResponses() {
+		entries := r.GetEntries()
+		n := slices.IndexFunc(entries, func(e *pb.Entry) bool { return e.GetIndex() >= index })
+		if n < 0 {
+			n = len(entries)
+		}
+		if entries = entries[n:]; before {
+			entries = r.GetEntries()[:n]
+		}
+		list = append(list, &pb.Message{Type: r.Type, To: r.To, From: r.From, Term: r.Term, Entries: entries})
+	}
+	return list
 }
 
 // settle looks whether the decision about e, the next entry to be applied, is agreed or

@@ -91,6 +91,56 @@ func (c *colony) fails(id uint64, want string) {
 	b.failed = nil
 }
 
+// TestSkipWaitsForWhoMissedTheEntry: one of three servers was down when the others came to
+// the entry, and has less of the log. The others decide, and wait with a leader: it gets the
+// entry from that, fails at it too, and can be decided on.
+func TestSkipWaitsForWhoMissedTheEntry(t *testing.T) {
+	t.Parallel()
+	c := newColony(t, 1, 2, 3)
+	lead := c.leader()
+	lead.say(1)
+	c.step(5)
+	for _, b := range c.bodies {
+		b.mayFail, b.poisoned = true, true
+	}
+	missed := c.bodies[lead.id%3+1]
+	c.crash(missed.id)
+	index, term, hash := lead.loop.applied+1, lead.loop.node.Term(), storage.HashEntry(numbers([]uint64{poison}))
+	lead.say(poison)
+	c.step(10)
+	decided := slices.DeleteFunc(slices.Clone(c.ids), func(id uint64) bool { return id == missed.id })
+	for _, id := range decided {
+		c.crash(id)
+		b := c.bodies[id]
+		b.mine, b.waiting, b.failed = nil, nil, nil
+		b.decide(index, term, hash)
+	}
+	for range 2 { // the second time they know from the start that the entry is agreed on
+		for _, id := range decided {
+			c.restart(id)
+		}
+		c.leader().say(2)
+		c.step(20)
+		for _, id := range decided {
+			if applied := c.bodies[id].loop.applied; applied != index-1 {
+				t.Fatalf("server %d has applied entry %d, and entry %d is held", id, applied, index)
+			}
+			c.crash(id)
+			c.bodies[id].mine, c.bodies[id].waiting = nil, nil
+		}
+	}
+	for _, id := range c.ids {
+		c.restart(id)
+	}
+	c.fails(missed.id, errPoison.Error())
+	missed.decide(index, term, hash)
+	c.restart(missed.id)
+	c.step(30)
+	c.leader().say(3)
+	c.step(20)
+	c.agreed(3)
+}
+
 // TestSkip: an entry at which all fail is held back until each member has decided to
 // skip it; then all go on without it, and do so after restarts, alone too.
 func TestSkip(t *testing.T) {
