@@ -36,11 +36,13 @@ internal/restore: internal/memory internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
-internal/check:   jute
+internal/history: jute
+internal/traffic: jute internal/history
+internal/check:   jute internal/history
 internal/bench:   jute internal/freeport
 internal/export:  jute
 internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
-internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check
+internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk:          zk jute
 zk/recipe:        zk

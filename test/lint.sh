@@ -10,9 +10,9 @@ errorlint=github.com/polyfloyd/go-errorlint@v1.8.0
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # Packages in which errors are compared by errors.Is and errors.As alone. The list only grows.
-wrapped="./cmd/... ./jute ./internal/auth ./internal/check ./internal/config ./internal/export ./internal/freeport
-	./internal/lograte ./internal/memory ./internal/metrics ./internal/quorum ./internal/sasl ./internal/socket
-	./internal/tree ./internal/watch"
+wrapped="./cmd/... ./jute ./internal/auth ./internal/check ./internal/config ./internal/export ./internal/freeport ./internal/history
+	./internal/lograte ./internal/memory ./internal/metrics ./internal/quorum ./internal/sasl ./internal/socket ./internal/status
+	./internal/traffic ./internal/tree ./internal/watch"
 
 if [ "${1:-}" = vuln ]; then
 	if report=$(timeout 120 "$go" run $govulncheck ./cmd/... 2>&1); then

@@ -2,8 +2,6 @@ package check
 
 import (
 	"bytes"
-	"crypto/sha1"
-	"encoding/base64"
 	"net/netip"
 	"strings"
 
@@ -153,12 +151,4 @@ func maskACL(acl []jute.ACL, ids []jute.ID) []jute.ACL {
 		masked[i] = a
 	}
 	return masked
-}
-
-// DigestID returns the identity that a digest authentication with
-// "user:password" grants, by the default algorithm.
-func DigestID(userPassword string) jute.ID {
-	user, _, _ := strings.Cut(userPassword, ":")
-	sum := sha1.Sum([]byte(userPassword))
-	return jute.ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }

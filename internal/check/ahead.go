@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -22,10 +23,10 @@ const (
 // A reading is what the records of one request and its reply say. The sweep looks
 // at nothing else, if all is well: the events are far away in memory.
 type reading struct {
-	o       *op    // nil for an entry of the log whose author kept no journal
-	req     *Event // nil if o is
-	conn    *conn  // nil if o is
-	sent    int64  // the time of the request
+	o       *op            // nil for an entry of the log whose author kept no journal
+	req     *history.Event // nil if o is
+	conn    *conn          // nil if o is
+	sent    int64          // the time of the request
 	kind    jute.Op
 	invalid jute.Code // that a write or multiRead ends with if it can't be decoded
 	ids     int32     // identities the connection had
@@ -48,7 +49,7 @@ func (w *reading) identities() []jute.ID {
 
 // shown is what a reply shows. Which fields count depends on the operation.
 type shown struct {
-	rep   *Event // nil if there is none
+	rep   *history.Event // nil if there is none
 	zxid  int64
 	code  jute.Code
 	part  int32 // of a multiRead's results, 1 and up

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 )
 
 // apache is an Apache release on this machine.
@@ -94,8 +96,8 @@ func TestApacheSurvivesKill(t *testing.T) {
 			dir, addr := t.TempDir(), freeport.Address(t)
 			kill := a.startIn(t, dir, addr)
 			var file bytes.Buffer
-			j := NewJournal(&file)
-			load := Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 60000, Duration: 30 * time.Second, TTL: true,
+			j := history.NewJournal(&file)
+			load := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 60000, Duration: 30 * time.Second, TTL: true,
 				OneModePerPath: compareReleases(a.release, "3.9.0") < 0, Seed: 3}
 			ended := make(chan error, 1)
 			go func() { ended <- load.Run() }()
@@ -107,7 +109,7 @@ func TestApacheSurvivesKill(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if err := Dump(addr, 1, ClientOptions{Digest: "super:test"}, j); err != nil {
+			if err := traffic.Dump(addr, 1, traffic.ClientOptions{Digest: "super:test"}, j); err != nil {
 				t.Error(err)
 			}
 			if err := j.Flush(); err != nil {
@@ -126,27 +128,27 @@ func TestApachePasses(t *testing.T) {
 	}
 	for _, a := range apaches() {
 		old := compareReleases(a.release, "3.9.0") < 0
-		for name, run := range map[string]func(addr string, j *Journal) error{
-			"mix": func(addr string, j *Journal) error {
-				l := Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 1}
+		for name, run := range map[string]func(addr string, j *history.Journal) error{
+			"mix": func(addr string, j *history.Journal) error {
+				l := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 1}
 				return l.Run()
 			},
-			"mix with disconnects": func(addr string, j *Journal) error {
-				l := Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 2, DropEvery: 200}
+			"mix with disconnects": func(addr string, j *history.Journal) error {
+				l := traffic.Load{Addrs: []string{addr}, Journal: j, Root: "/load", Clients: 8, Requests: 20000, Duration: 20 * time.Second, TTL: true, OneModePerPath: old, Seed: 2, DropEvery: 200}
 				return l.Run()
 			},
-			"recipes": func(addr string, j *Journal) error {
-				r := Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second}
+			"recipes": func(addr string, j *history.Journal) error {
+				r := traffic.Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second}
 				return r.Run()
 			},
-			"recipes with disconnects": func(addr string, j *Journal) error {
-				r := Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second, DropEvery: 10}
+			"recipes with disconnects": func(addr string, j *history.Journal) error {
+				r := traffic.Recipes{Addrs: []string{addr}, Journal: j, Root: "/recipes", Clients: 8, Rounds: 200, Duration: 20 * time.Second, DropEvery: 10}
 				return r.Run()
 			},
 		} {
 			t.Run(a.release+"/"+name, func(t *testing.T) {
 				var file bytes.Buffer
-				j := NewJournal(&file)
+				j := history.NewJournal(&file)
 				if err := run(a.start(t), j); err != nil {
 					t.Error(err)
 				}
@@ -161,7 +163,7 @@ func TestApachePasses(t *testing.T) {
 
 func (a apache) judge(t *testing.T, file *bytes.Buffer) {
 	t.Helper()
-	h, err := Read(file)
+	h, err := history.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -13,7 +14,7 @@ import (
 // takes memory of a small multiple of the history's size, and is deterministic.
 // If the history holds server logs, they give the order of changes and nothing
 // is left to guess; otherwise the zxids in the replies give it.
-func Check(h *History, opt Options) (rep *Report) {
+func Check(h *history.History, opt Options) (rep *Report) {
 	start := time.Now()
 	c := &checker{h: h, opt: &opt, rep: &Report{Events: len(h.Events)}, sessions: map[int64]*session{}, m: newModel(&opt)}
 	c.rep.Exact = len(h.Servers) > 0
@@ -184,36 +185,36 @@ func (c *checker) checkDumps() {
 }
 
 // describe renders an event for a report.
-func (h *History) describe(i int) string {
+func describe(h *history.History, i int) string {
 	e := &h.Events[i]
 	at := fmt.Sprintf("#%d %.6f s, connection %d: ", i, float64(e.Time)/1e9, e.Conn)
 	switch e.Kind {
-	case KindConnect:
+	case history.KindConnect:
 		return at + fmt.Sprintf("connect, session %#x, last zxid seen %#x", e.Session, e.Zxid)
-	case KindConnected:
+	case history.KindConnected:
 		return at + fmt.Sprintf("connected, session %#x, timeout %d ms", e.Session, e.Num)
-	case KindRequest:
-		return at + fmt.Sprintf("request %d %s %s", e.Xid, e.op(), firstPath(e))
-	case KindReply:
-		return at + fmt.Sprintf("reply to %d, zxid %#x, %s, %d bytes", e.Xid, e.Zxid, e.code(), len(e.Body))
-	case KindNotification:
+	case history.KindRequest:
+		return at + fmt.Sprintf("request %d %s %s", e.Xid, e.Op(), firstPath(e))
+	case history.KindReply:
+		return at + fmt.Sprintf("reply to %d, zxid %#x, %s, %d bytes", e.Xid, e.Zxid, e.Code(), len(e.Body))
+	case history.KindNotification:
 		var w jute.WatcherEvent
 		var d jute.Decoder
 		d.Reset(e.Body)
 		w.Decode(&d)
 		return at + fmt.Sprintf("notification, zxid %#x, %s %s", e.Zxid, eventName(w.Type), w.Path)
-	case KindDisconnect:
+	case history.KindDisconnect:
 		return at + "disconnect"
-	case KindDump:
+	case history.KindDump:
 		return at + fmt.Sprintf("dump of %s at zxid %#x", firstPath(e), e.Zxid)
 	}
 	return at + "identity"
 }
 
 // firstPath returns the path a record begins with.
-func firstPath(e *Event) string {
-	if e.Kind == KindRequest {
-		switch e.op() {
+func firstPath(e *history.Event) string {
+	if e.Kind == history.KindRequest {
+		switch e.Op() {
 		case jute.OpPing, jute.OpCloseSession, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpMulti, jute.OpMultiRead, jute.OpWhoAmI:
 			return ""
 		}

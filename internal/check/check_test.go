@@ -3,11 +3,12 @@ package check
 import (
 	"bytes"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/history"
 	"slices"
 	"testing"
 )
 
-func report(t *testing.T, h *History, r *Report) {
+func report(t *testing.T, h *history.History, r *Report) {
 	t.Helper()
 	var b bytes.Buffer
 	r.Print(&b, h)
@@ -38,7 +39,7 @@ func TestGoodHistoriesPass(t *testing.T) {
 				if !r.OK() || (kind.prompt || !kind.crashes) && r.Undecided > 0 {
 					report(t, h, r)
 				}
-				h.Servers = []ServerLog{{Server: 1, Entries: e.log}}
+				h.Servers = []history.ServerLog{{Server: 1, Entries: e.log}}
 				if r = Check(h, opt); !r.OK() || r.Undecided > 0 || r.Unplaced > 0 {
 					report(t, h, r)
 				}
@@ -70,7 +71,7 @@ func TestServerBugsAreFound(t *testing.T) {
 				h := e.run(4000)
 				want := bug.want
 				if logs {
-					h.Servers = []ServerLog{{Server: 1, Entries: e.log}}
+					h.Servers = []history.ServerLog{{Server: 1, Entries: e.log}}
 					if bug.name == "request applied twice" {
 						want = []Rule{Twice}
 					}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -22,25 +23,25 @@ type damage struct {
 
 // A patient is a copy of a history about to be damaged.
 type patient struct {
-	h   *History
+	h   *history.History
 	rng *rand.Rand
 	opt *Options
 	req []int // for each event that is a reply, the index of its request, else -1
 }
 
-func newPatient(h *History, rng *rand.Rand, opt *Options) *patient {
-	d := &patient{h: &History{WallStart: h.WallStart, Events: slices.Clone(h.Events)}, rng: rng, opt: opt}
+func newPatient(h *history.History, rng *rand.Rand, opt *Options) *patient {
+	d := &patient{h: &history.History{WallStart: h.WallStart, Events: slices.Clone(h.Events)}, rng: rng, opt: opt}
 	for _, s := range h.Servers {
-		d.h.Servers = append(d.h.Servers, ServerLog{s.Server, slices.Clone(s.Entries)})
+		d.h.Servers = append(d.h.Servers, history.ServerLog{Server: s.Server, Entries: slices.Clone(s.Entries)})
 	}
 	open := map[[2]int32]int{}
 	d.req = make([]int, len(h.Events))
 	for i := range h.Events {
 		d.req[i] = -1
 		switch e := &h.Events[i]; e.Kind {
-		case KindRequest:
+		case history.KindRequest:
 			open[[2]int32{e.Conn, e.Xid}] = i
-		case KindReply:
+		case history.KindReply:
 			if j, ok := open[[2]int32{e.Conn, e.Xid}]; ok {
 				d.req[i] = j
 			}
@@ -49,14 +50,14 @@ func newPatient(h *History, rng *rand.Rand, opt *Options) *patient {
 	return d
 }
 
-func (d *patient) op(i int) jute.Op { return d.h.Events[d.req[i]].op() }
+func (d *patient) op(i int) jute.Op { return d.h.Events[d.req[i]].Op() }
 
 func (d *patient) path(i int) string {
 	return jute.NewDecoder(d.h.Events[d.req[i]].Body).String()
 }
 
 // pick returns the index of a random event that fits, -1 if none does.
-func (d *patient) pick(fits func(i int, e *Event) bool) int {
+func (d *patient) pick(fits func(i int, e *history.Event) bool) int {
 	var list []int
 	for i := range d.h.Events {
 		if fits(i, &d.h.Events[i]) {
@@ -70,9 +71,9 @@ func (d *patient) pick(fits func(i int, e *Event) bool) int {
 }
 
 // pickReply picks an answered request of one of ops with the given code.
-func (d *patient) pickReply(code jute.Code, fits func(i int, e *Event) bool, ops ...jute.Op) int {
-	return d.pick(func(i int, e *Event) bool {
-		return e.Kind == KindReply && d.req[i] >= 0 && e.code() == code && slices.Contains(ops, d.op(i)) && (fits == nil || fits(i, e))
+func (d *patient) pickReply(code jute.Code, fits func(i int, e *history.Event) bool, ops ...jute.Op) int {
+	return d.pick(func(i int, e *history.Event) bool {
+		return e.Kind == history.KindReply && d.req[i] >= 0 && e.Code() == code && slices.Contains(ops, d.op(i)) && (fits == nil || fits(i, e))
 	})
 }
 
@@ -80,7 +81,7 @@ func (d *patient) remove(i int) {
 	d.h.Events = slices.Delete(d.h.Events, i, i+1)
 }
 
-func (d *patient) insert(i int, e Event) {
+func (d *patient) insert(i int, e history.Event) {
 	e.Time = d.h.Events[min(i, len(d.h.Events)-1)].Time
 	d.h.Events = slices.Insert(d.h.Events, i, e)
 }
@@ -93,7 +94,7 @@ func (d *patient) body(i int) []byte {
 }
 
 // next returns the next event on i's connection that fits.
-func (d *patient) next(i int, fits func(e *Event) bool) int {
+func (d *patient) next(i int, fits func(e *history.Event) bool) int {
 	for j := i + 1; j < len(d.h.Events); j++ {
 		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && fits(e) {
 			return j
@@ -112,11 +113,11 @@ func bend(name string, offset, size int, rule Rule, ops ...jute.Op) damage {
 	return damage{name: "wrong " + name, want: rule, on: "calm", do: func(d *patient) bool {
 		seen := map[int64]int{}
 		for i := range d.h.Events {
-			if d.req[i] >= 0 && d.h.Events[i].code() == jute.OK && d.op(i) == jute.OpGetData {
+			if d.req[i] >= 0 && d.h.Events[i].Code() == jute.OK && d.op(i) == jute.OpGetData {
 				seen[d.stat(i).Mzxid]++
 			}
 		}
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 			return strings.HasPrefix(d.path(i), "/t/") && (offset < 16 || seen[d.stat(i).Mzxid] > 2)
 		}, ops...)
 		if i < 0 {
@@ -133,14 +134,14 @@ func bend(name string, offset, size int, rule Rule, ops ...jute.Op) damage {
 	}}
 }
 
-func isReply(e *Event) bool { return e.Kind == KindReply && e.Zxid > 0 }
+func isReply(e *history.Event) bool { return e.Kind == history.KindReply && e.Zxid > 0 }
 
 // notification picks a numbered notification that a later reply on its
 // connection shows, for a persistent watch or for a one-shot one.
 func (d *patient) notification(persistent bool) int {
 	c := d.swept()
-	return d.pick(func(i int, e *Event) bool {
-		if e.Kind != KindNotification || e.Zxid <= 0 || d.next(i, func(r *Event) bool { return isReply(r) && r.Zxid >= e.Zxid }) < 0 {
+	return d.pick(func(i int, e *history.Event) bool {
+		if e.Kind != history.KindNotification || e.Zxid <= 0 || d.next(i, func(r *history.Event) bool { return isReply(r) && r.Zxid >= e.Zxid }) < 0 {
 			return false
 		}
 		var w jute.WatcherEvent
@@ -158,7 +159,7 @@ func (d *patient) notification(persistent bool) int {
 }
 
 func TestEveryDamageIsFound(t *testing.T) {
-	kinds := map[string][]*History{}
+	kinds := map[string][]*history.History{}
 	for seed := range uint64(4) {
 		e := newEnsemble(seed+50, 8)
 		e.crashes = false
@@ -174,7 +175,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 		e = newEnsemble(seed+70, 8)
 		h := e.run(2500)
 		for i, r := range e.replicas {
-			h.Servers = append(h.Servers, ServerLog{int32(i), slices.Clone(e.log[:r.applied])})
+			h.Servers = append(h.Servers, history.ServerLog{Server: int32(i), Entries: slices.Clone(e.log[:r.applied])})
 		}
 		kinds["logs"] = append(kinds["logs"], h)
 
@@ -231,7 +232,7 @@ func (e *ensemble) dump() {
 		for _, p := range paths {
 			s := r.m.nodes[p].now()
 			g := s.stat()
-			e.record(Event{Kind: KindDump, Conn: int32(i), Zxid: r.zxid, Body: g.Append(jute.AppendBuffer(jute.AppendString(nil, p), s.data))})
+			e.record(history.Event{Kind: history.KindDump, Conn: int32(i), Zxid: r.zxid, Body: g.Append(jute.AppendBuffer(jute.AppendString(nil, p), s.data))})
 		}
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // entries returns the positions in the first log that fit.
-func (d *patient) entry(fits func(i int, e *Entry) bool) int {
+func (d *patient) entry(fits func(i int, e *history.Entry) bool) int {
 	var list []int
 	log := d.h.Servers[0].Entries
 	for i := range log {
@@ -25,7 +26,7 @@ func (d *patient) entry(fits func(i int, e *Entry) bool) int {
 
 // onlyLog keeps one server, so that what is wrong with its log is no
 // disagreement between logs.
-func (d *patient) onlyLog() *ServerLog {
+func (d *patient) onlyLog() *history.ServerLog {
 	d.h.Servers = d.h.Servers[:1]
 	return &d.h.Servers[0]
 }
@@ -35,9 +36,9 @@ func (d *patient) answered(session int64, xid int32) (reply int, ok bool) {
 	sessions := map[int32]int64{}
 	for i := range d.h.Events {
 		switch e := &d.h.Events[i]; {
-		case e.Kind == KindConnected:
+		case e.Kind == history.KindConnected:
 			sessions[e.Conn] = e.Session
-		case e.Kind == KindReply && e.Xid == xid && sessions[e.Conn] == session && d.req[i] >= 0:
+		case e.Kind == history.KindReply && e.Xid == xid && sessions[e.Conn] == session && d.req[i] >= 0:
 			return i, true
 		}
 	}
@@ -59,15 +60,15 @@ var damages = []damage{
 		return true
 	}},
 	{"a read answered at zxid 0", X4, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
-			return slices.ContainsFunc(d.h.Events[:i], func(b Event) bool { return b.Conn == e.Conn && isReply(&b) })
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
+			return slices.ContainsFunc(d.h.Events[:i], func(b history.Event) bool { return b.Conn == e.Conn && isReply(&b) })
 		}, reads...)
 		d.h.Events[i].Zxid = 0
 		return true
 	}},
 	{"the first read of a session answered at zxid 0", X1, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
-			return !slices.ContainsFunc(d.h.Events[:i], func(b Event) bool { return b.Conn == e.Conn && b.Zxid > 0 })
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
+			return !slices.ContainsFunc(d.h.Events[:i], func(b history.Event) bool { return b.Conn == e.Conn && b.Zxid > 0 })
 		}, reads...)
 		if i < 0 {
 			return false
@@ -86,7 +87,7 @@ var damages = []damage{
 		return true
 	}},
 	{"two replies swapped", X6, "calm", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool {
+		i := d.pick(func(i int, e *history.Event) bool {
 			j := d.next(i, isReply)
 			return isReply(e) && j >= 0
 		})
@@ -96,25 +97,25 @@ var damages = []damage{
 		return true
 	}},
 	{"a reply lost in the middle", X6, "calm", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool { return isReply(e) && d.next(i, isReply) >= 0 })
+		i := d.pick(func(i int, e *history.Event) bool { return isReply(e) && d.next(i, isReply) >= 0 })
 		d.remove(i)
 		return true
 	}},
 	{"a reply to a request never sent", X6, "calm", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool { return isReply(e) })
+		i := d.pick(func(i int, e *history.Event) bool { return isReply(e) })
 		e := d.h.Events[i]
 		e.Xid += 100000
 		d.insert(i+1, e)
 		return true
 	}},
 	{"a reply sent twice", X6, "calm", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool { return isReply(e) })
+		i := d.pick(func(i int, e *history.Event) bool { return isReply(e) })
 		d.insert(i+1, d.h.Events[i])
 		return true
 	}},
 	{"bodies of two reads swapped", X1, "calm", nil, func(d *patient) bool {
 		i := d.pickReply(jute.OK, nil, jute.OpGetData)
-		j := d.pickReply(jute.OK, func(j int, e *Event) bool { return d.path(j) != d.path(i) }, jute.OpGetData)
+		j := d.pickReply(jute.OK, func(j int, e *history.Event) bool { return d.path(j) != d.path(i) }, jute.OpGetData)
 		a, b := &d.h.Events[i], &d.h.Events[j]
 		a.Body, b.Body = b.Body, a.Body
 		return true
@@ -122,12 +123,12 @@ var damages = []damage{
 	{"a stale read", X1, "calm", nil, func(d *patient) bool { return d.otherBody(true) }},
 	{"a read of the future", X1, "calm", nil, func(d *patient) bool { return d.otherBody(false) }},
 	{"a byte of data flipped", X1, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return len(e.Body) > jute.StatSize+4 }, jute.OpGetData)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return len(e.Body) > jute.StatSize+4 }, jute.OpGetData)
 		d.body(i)[4] ^= 1
 		return true
 	}},
 	{"a read of a missing znode succeeds", X1, "calm", nil, func(d *patient) bool {
-		from := d.pickReply(jute.OK, func(i int, e *Event) bool { return d.stat(i).EphemeralOwner == 0 }, jute.OpExists)
+		from := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return d.stat(i).EphemeralOwner == 0 }, jute.OpExists)
 		i := d.pickReply(jute.ErrNoNode, nil, jute.OpExists)
 		if i < 0 || from < 0 {
 			return false
@@ -136,7 +137,7 @@ var damages = []damage{
 		d.h.Events[i].Num, d.h.Events[i].Body = 0, g.Append(nil)
 		// what never existed can't have gone with its session
 		for j := range d.h.Events {
-			if d.req[j] >= 0 && j != i && d.path(j) == d.path(i) && d.h.Events[j].code() == jute.OK && d.stat(j).EphemeralOwner != 0 {
+			if d.req[j] >= 0 && j != i && d.path(j) == d.path(i) && d.h.Events[j].Code() == jute.OK && d.stat(j).EphemeralOwner != 0 {
 				return false
 			}
 		}
@@ -174,7 +175,7 @@ var damages = []damage{
 		return true
 	}},
 	{"an ephemeral missing from getEphemerals", X1, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return len(e.Body) > 4 }, jute.OpGetEphemerals)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return len(e.Body) > 4 }, jute.OpGetEphemerals)
 		if i < 0 {
 			return false
 		}
@@ -195,7 +196,7 @@ var damages = []damage{
 		return false
 	}},
 	{"an ephemeral of a live session not found", S1, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 			return d.stat(i).EphemeralOwner != 0 && d.usedLater(i, d.stat(i).EphemeralOwner)
 		}, jute.OpGetData, jute.OpExists)
 		if i < 0 {
@@ -208,7 +209,7 @@ var damages = []damage{
 	{"an ephemeral child outlives its session", X8, "calm", nil, func(d *patient) bool { return d.undeadChild() }},
 
 	{"a setData acknowledged under another zxid", X2, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 			j := d.next(i, isReply)
 			return j >= 0 && d.h.Events[j].Zxid > e.Zxid
 		}, jute.OpSetData, jute.OpCreate2)
@@ -222,7 +223,7 @@ var damages = []damage{
 				writes[e.Zxid] = true
 			}
 		}
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return writes[e.Zxid+1] }, jute.OpCreate, jute.OpDelete)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return writes[e.Zxid+1] }, jute.OpCreate, jute.OpDelete)
 		d.h.Events[i].Zxid++
 		return true
 	}},
@@ -239,12 +240,12 @@ var damages = []damage{
 		return false
 	}},
 	{"a read at a zxid below the connection's last", X4, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return e.Zxid > 100 }, jute.OpGetData)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return e.Zxid > 100 }, jute.OpGetData)
 		d.h.Events[i].Zxid -= 90
 		return d.firstOn(i) < i
 	}},
 	{"a sync too old", X9, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return d.before(i) < d.acked(d.req[i]) }, jute.OpSync)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return d.before(i) < d.acked(d.req[i]) }, jute.OpSync)
 		if i < 0 {
 			return false
 		}
@@ -273,7 +274,7 @@ var damages = []damage{
 		return true
 	}},
 	{"a wrong path of a create", Result, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return !strings.HasSuffix(d.path(i), "/q-") }, jute.OpCreate)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return !strings.HasSuffix(d.path(i), "/q-") }, jute.OpCreate)
 		d.h.Events[i].Body = jute.AppendString(nil, "/t/wrong")
 		return true
 	}},
@@ -341,7 +342,7 @@ var damages = []damage{
 	{"an unnumbered event after the reply that shows it", X4, "unnumbered", nil, func(d *patient) bool { return d.lateEvent() }},
 	{"an event with another change's zxid", X3, "calm", nil, func(d *patient) bool {
 		i := d.notification(false)
-		j := d.next(i, func(e *Event) bool { return e.Zxid > 0 })
+		j := d.next(i, func(e *history.Event) bool { return e.Zxid > 0 })
 		if i < 0 || j < 0 || d.h.Events[j].Zxid <= d.h.Events[i].Zxid {
 			return false
 		}
@@ -403,32 +404,32 @@ var damages = []damage{
 	}},
 
 	{"a reconnect served by a server behind", X7, "gentle", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool {
-			return e.Kind == KindConnect && d.next(i, isReply) >= 0 && d.next(i, (*Event).hasZxid) == d.next(i, isReply)
+		i := d.pick(func(i int, e *history.Event) bool {
+			return e.Kind == history.KindConnect && d.next(i, isReply) >= 0 && d.next(i, hasZxid) == d.next(i, isReply)
 		})
 		d.h.Events[i].Zxid = d.h.Events[d.next(i, isReply)].Zxid + 1
 		return true
 	}},
 	{"a new session instead of the one asked for", S2, "gentle", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool { return e.Kind == KindConnect && e.Session == 0 && i > 100 })
+		i := d.pick(func(i int, e *history.Event) bool { return e.Kind == history.KindConnect && e.Session == 0 && i > 100 })
 		d.h.Events[i].Session = 0x100
 		return true
 	}},
 	{"a closed session resumed", S2, "calm", nil, func(d *patient) bool {
-		i := d.pickReply(jute.OK, func(i int, e *Event) bool { return e.Time > 0 }, jute.OpCloseSession)
+		i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return e.Time > 0 }, jute.OpCloseSession)
 		if i < 0 {
 			return false
 		}
 		var session int64
 		for j := range d.h.Events[:i] {
-			if e := &d.h.Events[j]; e.Kind == KindConnected && e.Conn == d.h.Events[i].Conn {
+			if e := &d.h.Events[j]; e.Kind == history.KindConnected && e.Conn == d.h.Events[i].Conn {
 				session = e.Session
 			}
 		}
 		j := i
-		for j++; j < len(d.h.Events) && d.h.Events[j].Kind != KindConnect; j++ {
+		for j++; j < len(d.h.Events) && d.h.Events[j].Kind != history.KindConnect; j++ {
 		}
-		k := d.next(j, func(e *Event) bool { return e.Kind == KindConnected })
+		k := d.next(j, func(e *history.Event) bool { return e.Kind == history.KindConnected })
 		if k < 0 {
 			return false
 		}
@@ -436,15 +437,15 @@ var damages = []damage{
 		return true
 	}},
 	{"a session expired early", S3, "crashes", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool {
-			return e.Kind == KindConnected && e.Session == 0
+		i := d.pick(func(i int, e *history.Event) bool {
+			return e.Kind == history.KindConnected && e.Session == 0
 		})
 		if i < 0 {
 			return false
 		}
 		asked := d.h.Events[i-1].Session
 		for j := range d.h.Events {
-			if e := &d.h.Events[j]; e.Kind == KindConnected && e.Session == asked {
+			if e := &d.h.Events[j]; e.Kind == history.KindConnected && e.Session == asked {
 				e.Num = 1000 * simTimeout
 			}
 		}
@@ -454,20 +455,20 @@ var damages = []damage{
 	{"a write over a connection the session had left", S6, "crashes", nil, func(d *patient) bool { return d.moved() }},
 
 	{"an acknowledged write missing from the logs", Durability, "logs", nil, func(d *patient) bool {
-		i := d.entry(func(i int, e *Entry) bool {
+		i := d.entry(func(i int, e *history.Entry) bool {
 			_, ok := d.answered(e.Session, e.Xid)
 			return ok && e.Xid > 0
 		})
 		z := d.h.Servers[0].Entries[i].Zxid
 		for s := range d.h.Servers {
 			l := &d.h.Servers[s]
-			l.Entries = slices.DeleteFunc(l.Entries, func(e Entry) bool { return e.Zxid == z })
+			l.Entries = slices.DeleteFunc(l.Entries, func(e history.Entry) bool { return e.Zxid == z })
 		}
 		return true
 	}},
 	{"a request in the log twice", Twice, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Xid > 0 })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Xid > 0 })
 		again := l.Entries[i]
 		again.Zxid = l.Entries[len(l.Entries)-1].Zxid + 1
 		l.Entries = append(l.Entries, again)
@@ -475,7 +476,7 @@ var damages = []damage{
 	}},
 	{"a request in the log that nobody sent", Origin, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Xid > 0 })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Xid > 0 })
 		e := l.Entries[i]
 		e.Zxid, e.Xid = l.Entries[len(l.Entries)-1].Zxid+1, 1<<30
 		l.Entries = append(l.Entries, e)
@@ -483,29 +484,29 @@ var damages = []damage{
 	}},
 	{"a request altered in the log", Origin, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Op == jute.OpSetData })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpSetData })
 		l.Entries[i].Body = bytes.Clone(l.Entries[i].Body)
 		l.Entries[i].Body[6] ^= 1
 		return true
 	}},
 	{"two servers with different requests", Agreement, "logs", nil, func(d *patient) bool {
-		i := d.entry(func(i int, e *Entry) bool { return e.Op == jute.OpSetData })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpSetData })
 		d.h.Servers[1].Entries[i].Xid++
 		return true
 	}},
 	{"two servers with different digests", Agreement, "logs", nil, func(d *patient) bool {
-		i := d.entry(func(i int, e *Entry) bool { return true })
+		i := d.entry(func(i int, e *history.Entry) bool { return true })
 		d.h.Servers[2].Entries[i].Digest++
 		return true
 	}},
 	{"a server that skipped an entry", Agreement, "logs", nil, func(d *patient) bool {
-		i := d.entry(func(i int, e *Entry) bool { return i > 0 && i < len(d.h.Servers[0].Entries)-1 })
+		i := d.entry(func(i int, e *history.Entry) bool { return i > 0 && i < len(d.h.Servers[0].Entries)-1 })
 		d.h.Servers[1].Entries = slices.Delete(d.h.Servers[1].Entries, i, i+1)
 		return true
 	}},
 	{"a zxid used twice in the log", X5, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return i > 0 })
+		i := d.entry(func(i int, e *history.Entry) bool { return i > 0 })
 		l.Entries[i].Zxid = l.Entries[i-1].Zxid
 		return true
 	}},
@@ -518,9 +519,9 @@ var damages = []damage{
 	}},
 	{"a write lost and a later one of its connection kept", FIFO, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool {
+		i := d.entry(func(i int, e *history.Entry) bool {
 			_, ok := d.answered(e.Session, e.Xid)
-			return e.Xid > 0 && !ok && slices.ContainsFunc(l.Entries[i+1:], func(x Entry) bool { return x.Session == e.Session && x.Cnx == e.Cnx })
+			return e.Xid > 0 && !ok && slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Session == e.Session && x.Cnx == e.Cnx })
 		})
 		if i < 0 {
 			return false
@@ -530,7 +531,7 @@ var damages = []damage{
 	}},
 	{"two writes of a connection in the wrong order", FIFO, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool {
+		i := d.entry(func(i int, e *history.Entry) bool {
 			return i+1 < len(l.Entries) && e.Xid > 0 && l.Entries[i+1].Xid > 0 && l.Entries[i+1].Cnx == e.Cnx
 		})
 		if i < 0 {
@@ -542,7 +543,7 @@ var damages = []damage{
 	}},
 	{"an entry of an ended session", S2, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Op == jute.OpCloseSession })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpCloseSession })
 		e := l.Entries[i]
 		e.Op, e.Body, e.Zxid, e.Cnx, e.Xid = jute.OpDelete, jute.AppendInt(jute.AppendString(nil, "/t/x"), -1), l.Entries[len(l.Entries)-1].Zxid+1, 0, 0
 		l.Entries = append(l.Entries, e)
@@ -550,31 +551,31 @@ var damages = []damage{
 	}},
 	{"an expiry before its time", S3, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Op == jute.OpCloseSession && e.Cnx == 0 })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpCloseSession && e.Cnx == 0 })
 		l.Entries[i].Time -= 2 * simTimeout
 		return true
 	}},
 	{"an expiry in a later term", S5, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool { return e.Op == jute.OpCloseSession && e.Cnx == 0 })
+		i := d.entry(func(i int, e *history.Entry) bool { return e.Op == jute.OpCloseSession && e.Cnx == 0 })
 		l.Entries[i].Term, l.Entries[i].Body = 5, jute.AppendLong(nil, 4)
 		return true
 	}},
 	{"an entry over a connection the session had left", S6, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
 		first := map[int64]int64{}
-		i := d.entry(func(i int, e *Entry) bool {
+		i := d.entry(func(i int, e *history.Entry) bool {
 			if e.Cnx != 0 && first[e.Session] == 0 {
 				first[e.Session] = e.Cnx
 			}
-			return e.Cnx != 0 && e.Cnx != first[e.Session] && slices.ContainsFunc(l.Entries[i+1:], func(x Entry) bool { return x.Cnx == e.Cnx })
+			return e.Cnx != 0 && e.Cnx != first[e.Session] && slices.ContainsFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Cnx == e.Cnx })
 		})
-		l.Entries[i+1+slices.IndexFunc(l.Entries[i+1:], func(x Entry) bool { return x.Cnx == l.Entries[i].Cnx })].Cnx = first[l.Entries[i].Session]
+		l.Entries[i+1+slices.IndexFunc(l.Entries[i+1:], func(x history.Entry) bool { return x.Cnx == l.Entries[i].Cnx })].Cnx = first[l.Entries[i].Session]
 		return true
 	}},
 	{"a server's own result is wrong", Result, "logs", nil, func(d *patient) bool {
 		l := d.onlyLog()
-		i := d.entry(func(i int, e *Entry) bool {
+		i := d.entry(func(i int, e *history.Entry) bool {
 			_, ok := d.answered(e.Session, e.Xid)
 			return e.Xid > 0 && !ok
 		})
@@ -582,18 +583,22 @@ var damages = []damage{
 		return true
 	}},
 	{"a znode missing in the end", Durability, "dumps", nil, func(d *patient) bool {
-		d.remove(d.pick(func(i int, e *Event) bool { return e.Kind == KindDump && strings.HasPrefix(firstPath(e), "/t/") }))
+		d.remove(d.pick(func(i int, e *history.Event) bool {
+			return e.Kind == history.KindDump && strings.HasPrefix(firstPath(e), "/t/")
+		}))
 		return true
 	}},
 	{"other data in the end", Durability, "dumps", nil, func(d *patient) bool {
-		i := d.pick(func(i int, e *Event) bool { return e.Kind == KindDump && strings.HasPrefix(firstPath(e), "/t/") })
+		i := d.pick(func(i int, e *history.Event) bool {
+			return e.Kind == history.KindDump && strings.HasPrefix(firstPath(e), "/t/")
+		})
 		b := d.body(i)
 		b[len(b)-jute.StatSize-1] ^= 1
 		return true
 	}},
 	{"an acknowledged write not reached in the end", Durability, "dumps", nil, func(d *patient) bool {
 		for i := range d.h.Events {
-			if e := &d.h.Events[i]; e.Kind == KindDump && e.Conn == 1 {
+			if e := &d.h.Events[i]; e.Kind == history.KindDump && e.Conn == 1 {
 				e.Zxid -= 5
 			}
 		}

@@ -111,12 +111,10 @@
 // and two that only running it showed: writes sent soon after a setACL are judged
 // by the ACL before it (ACLLags), and 3.8.0 answers a create2 in a multi as a
 // create (MultiCreate2Plain). Before 3.9 one connection holds one watch mode per
-// path; the Mix avoids what that leads to.
+// path; traffic.Mix avoids what that leads to.
 //
-// # Making histories
+// # Histories
 //
-// [Client] is a raw client that records everything in a [Journal]. [Load] drives
-// many of them with the random [Mix]; [Recipes] drives locks, a queue and a
-// counter whose own invariants are checked too. Values written are unique. The
-// simulator writes the same records with its own clock (NewJournalClock).
+// Package history holds what is checked, package traffic makes histories of real
+// servers; the simulator makes others.
 package check

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -17,9 +19,9 @@ import (
 type ensemble struct {
 	rng      *rand.Rand
 	now      int64
-	h        *History
+	h        *history.History
 	opt      Options
-	log      []Entry
+	log      []history.Entry
 	replicas []*replica
 	clients  []*simClient
 	sessions map[int64]*simSession
@@ -54,7 +56,7 @@ type replica struct {
 }
 
 type simRequest struct {
-	event Event
+	event history.Event
 	entry int // position in the log, -1 while it has none
 	sync  int // log length to reach, -1 if none
 }
@@ -64,13 +66,13 @@ type simConn struct {
 	r       *replica
 	client  *simClient
 	in      []*simRequest
-	out     []Event
+	out     []history.Event
 	dead    bool
 	closing bool
 }
 
 type simClient struct {
-	mix     *Mix
+	mix     *traffic.Mix
 	conn    *simConn
 	session *simSession
 	xid     int32
@@ -78,7 +80,7 @@ type simClient struct {
 	open    int // outstanding requests
 	ids     []jute.ID
 	watches [3]map[string]bool // data, exist, child: to set again
-	pending map[int32]Event
+	pending map[int32]history.Event
 	sleep   int64
 	leaving bool
 }
@@ -86,7 +88,7 @@ type simClient struct {
 const simTimeout = 200 // ms
 
 func newEnsemble(seed uint64, clients int) *ensemble {
-	e := &ensemble{rng: rand.New(rand.NewPCG(seed, 7)), h: &History{WallStart: 1_700_000_000_000_000_000}, sessions: map[int64]*simSession{}, nextID: 0x100, root: "/t", crashes: true}
+	e := &ensemble{rng: rand.New(rand.NewPCG(seed, 7)), h: &history.History{WallStart: 1_700_000_000_000_000_000}, sessions: map[int64]*simSession{}, nextID: 0x100, root: "/t", crashes: true}
 	e.opt.ExtendedTypes = true
 	for range 3 {
 		e.replicas = append(e.replicas, &replica{e: e, m: newModel(&e.opt), data: map[string]map[*simConn]uint8{}, child: map[string]map[*simConn]uint8{}})
@@ -94,15 +96,15 @@ func newEnsemble(seed uint64, clients int) *ensemble {
 	for i := range clients {
 		id := jute.ID{Scheme: "digest", ID: "u" + string(rune('0'+i%4)) + ":x="}
 		e.clients = append(e.clients, &simClient{
-			ids: []jute.ID{id}, pending: map[int32]Event{},
-			mix: &Mix{Root: e.root, Name: "c" + string(rune('a'+i)), Persistent: i%3 == 2, TTL: true, Identity: id, Rand: rand.New(rand.NewPCG(seed, uint64(i)))},
+			ids: []jute.ID{id}, pending: map[int32]history.Event{},
+			mix: &traffic.Mix{Root: e.root, Name: "c" + string(rune('a'+i)), Persistent: i%3 == 2, TTL: true, Identity: id, Rand: rand.New(rand.NewPCG(seed, uint64(i)))},
 		})
 	}
 	return e
 }
 
 // run makes a history of about n requests and lets everything come to rest.
-func (e *ensemble) run(n int) *History {
+func (e *ensemble) run(n int) *history.History {
 	first := e.clients[0]
 	e.connect(first)
 	r := jute.CreateRequest{Path: e.root, ACL: jute.WorldACL(jute.PermAll)}
@@ -158,7 +160,7 @@ func (e *ensemble) inspect() {
 	}
 }
 
-func (e *ensemble) record(ev Event) {
+func (e *ensemble) record(ev history.Event) {
 	ev.Time = e.now
 	e.now += 1000
 	e.h.Events = append(e.h.Events, ev)
@@ -196,7 +198,7 @@ func (e *ensemble) step(c *simClient) int {
 	}
 	op, body := c.mix.Next()
 	if e.mostlyReads && e.rng.IntN(5) > 0 {
-		op, body = c.mix.getData()
+		op, body = c.mix.GetData()
 	}
 	e.send(c, op, body)
 	return 1
@@ -204,7 +206,7 @@ func (e *ensemble) step(c *simClient) int {
 
 func (e *ensemble) send(c *simClient, op jute.Op, body []byte) {
 	c.xid++
-	ev := Event{Kind: KindRequest, Conn: c.conn.id, Xid: c.xid, Num: int32(op), Body: body}
+	ev := history.Event{Kind: history.KindRequest, Conn: c.conn.id, Xid: c.xid, Num: int32(op), Body: body}
 	e.record(ev)
 	ev.Time = e.now
 	c.conn.in = append(c.conn.in, &simRequest{event: ev, entry: -1, sync: -1})
@@ -230,11 +232,11 @@ func (e *ensemble) connect(c *simClient) {
 	if s != nil {
 		ask = s.id
 	}
-	e.record(Event{Kind: KindConnect, Conn: k.id, Zxid: c.zxid, Session: ask, Num: simTimeout})
+	e.record(history.Event{Kind: history.KindConnect, Conn: k.id, Zxid: c.zxid, Session: ask, Num: simTimeout})
 	if s != nil && s.ended {
-		e.record(Event{Kind: KindConnected, Conn: k.id})
-		e.record(Event{Kind: KindDisconnect, Conn: k.id})
-		*c = simClient{mix: c.mix, ids: c.ids, pending: map[int32]Event{}}
+		e.record(history.Event{Kind: history.KindConnected, Conn: k.id})
+		e.record(history.Event{Kind: history.KindDisconnect, Conn: k.id})
+		*c = simClient{mix: c.mix, ids: c.ids, pending: map[int32]history.Event{}}
 		return
 	}
 	c.conn = k
@@ -243,13 +245,13 @@ func (e *ensemble) connect(c *simClient) {
 		s = &simSession{id: e.nextID, client: c, cnx: int64(k.id) + 1}
 		e.sessions[s.id] = s
 		c.session, c.xid, c.zxid = s, 0, 0
-		e.commit(Entry{Session: s.id, Cnx: s.cnx, Op: jute.OpCreateSession, Body: jute.AppendInt(nil, simTimeout)})
+		e.commit(history.Entry{Session: s.id, Cnx: s.cnx, Op: jute.OpCreateSession, Body: jute.AppendInt(nil, simTimeout)})
 		k.r.applyAll()
 	}
 	s.cnx, s.seq, s.lastSeen = int64(k.id)+1, 0, e.now
-	e.record(Event{Kind: KindConnected, Conn: k.id, Session: s.id, Num: simTimeout})
+	e.record(history.Event{Kind: history.KindConnected, Conn: k.id, Session: s.id, Num: simTimeout})
 	for i := range c.ids {
-		e.record(Event{Kind: KindIdentity, Conn: k.id, Body: c.ids[i].Append(nil)})
+		e.record(history.Event{Kind: history.KindIdentity, Conn: k.id, Body: c.ids[i].Append(nil)})
 	}
 	e.resetWatches(c)
 }
@@ -279,8 +281,8 @@ func (e *ensemble) disconnect(c *simClient) {
 		}
 	}
 	e.drop(k)
-	e.record(Event{Kind: KindDisconnect, Conn: k.id})
-	c.conn, c.open, c.pending = nil, 0, map[int32]Event{}
+	e.record(history.Event{Kind: history.KindDisconnect, Conn: k.id})
+	c.conn, c.open, c.pending = nil, 0, map[int32]history.Event{}
 }
 
 func (e *ensemble) drop(k *simConn) {
@@ -292,7 +294,7 @@ func (e *ensemble) drop(k *simConn) {
 	}
 }
 
-func (e *ensemble) commit(en Entry) int {
+func (e *ensemble) commit(en history.Entry) int {
 	en.Zxid = int64(len(e.log) + 1)
 	en.Time = (e.now + e.h.WallStart) / 1e6
 	en.Applied = true
@@ -303,7 +305,7 @@ func (e *ensemble) commit(en Entry) int {
 func (e *ensemble) propose(k *simConn, r *simRequest) {
 	s := k.client.session
 	s.seq++
-	r.entry = e.commit(Entry{Session: s.id, Cnx: int64(k.id) + 1, Seq: s.seq, Xid: r.event.Xid, Op: jute.Op(r.event.Num), Body: r.event.Body})
+	r.entry = e.commit(history.Entry{Session: s.id, Cnx: int64(k.id) + 1, Seq: s.seq, Xid: r.event.Xid, Op: jute.Op(r.event.Num), Body: r.event.Body})
 	if e.bug == "request applied twice" && e.rng.IntN(20) == 0 {
 		e.commit(e.log[r.entry])
 	}
@@ -343,7 +345,7 @@ func (e *ensemble) serveOne(k *simConn) {
 	if e.bug == "read claims the newest zxid" {
 		zxid = int64(len(e.log))
 	}
-	k.out = append(k.out, Event{Kind: KindReply, Conn: k.id, Xid: r.event.Xid, Zxid: zxid, Num: int32(code), Body: body})
+	k.out = append(k.out, history.Event{Kind: history.KindReply, Conn: k.id, Xid: r.event.Xid, Zxid: zxid, Num: int32(code), Body: body})
 }
 
 // deliver hands one packet to one client.
@@ -358,7 +360,7 @@ func (e *ensemble) deliverOne(c *simClient) {
 	k := c.conn
 	ev := k.out[0]
 	k.out = k.out[1:]
-	if ev.Kind == KindNotification {
+	if ev.Kind == history.KindNotification {
 		var w jute.WatcherEvent
 		w.Decode(jute.NewDecoder(ev.Body))
 		for i := range c.watches {
@@ -377,18 +379,18 @@ func (e *ensemble) deliverOne(c *simClient) {
 	delete(c.pending, ev.Xid)
 	c.open--
 	c.session.lastSeen = max(c.session.lastSeen, req.Time)
-	c.noteWatch(&req, ev.code())
+	c.noteWatch(&req, ev.Code())
 	e.record(ev)
-	if req.op() == jute.OpCloseSession {
+	if req.Op() == jute.OpCloseSession {
 		e.drop(k)
-		e.record(Event{Kind: KindDisconnect, Conn: k.id})
-		*c = simClient{mix: c.mix, ids: c.ids, pending: map[int32]Event{}}
+		e.record(history.Event{Kind: history.KindDisconnect, Conn: k.id})
+		*c = simClient{mix: c.mix, ids: c.ids, pending: map[int32]history.Event{}}
 	}
 }
 
-func (c *simClient) noteWatch(req *Event, code jute.Code) {
+func (c *simClient) noteWatch(req *history.Event, code jute.Code) {
 	var q jute.PathWatchRequest
-	switch req.op() {
+	switch req.Op() {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
 		q.Decode(jute.NewDecoder(req.Body))
 	}
@@ -396,11 +398,11 @@ func (c *simClient) noteWatch(req *Event, code jute.Code) {
 	switch {
 	case !q.Watch:
 		return
-	case req.op() == jute.OpExists && code == jute.ErrNoNode:
+	case req.Op() == jute.OpExists && code == jute.ErrNoNode:
 		i = 1
 	case code != jute.OK:
 		return
-	case req.op() == jute.OpGetChildren, req.op() == jute.OpGetChildren2:
+	case req.Op() == jute.OpGetChildren, req.Op() == jute.OpGetChildren2:
 		i = 2
 	}
 	if c.watches[i] == nil {
@@ -417,7 +419,7 @@ func (e *ensemble) expire() {
 			continue
 		}
 		s.ended = true
-		e.commit(Entry{Session: s.id, Op: jute.OpCloseSession})
+		e.commit(history.Entry{Session: s.id, Op: jute.OpCloseSession})
 	}
 }
 
@@ -503,12 +505,12 @@ func (r *replica) apply() {
 		}
 		q := k.in[0]
 		k.in = k.in[1:]
-		k.out = append(k.out, Event{Kind: KindReply, Conn: k.id, Xid: q.event.Xid, Zxid: en.Zxid, Num: int32(out.err), Body: replyBody(en.Op, &out)})
+		k.out = append(k.out, history.Event{Kind: history.KindReply, Conn: k.id, Xid: q.event.Xid, Zxid: en.Zxid, Num: int32(out.err), Body: replyBody(en.Op, &out)})
 	}
 }
 
 // recount makes the next sequential create take the number of children.
-func (r *replica) recount(en *Entry) {
+func (r *replica) recount(en *history.Entry) {
 	if en.Op != jute.OpCreate && en.Op != jute.OpCreate2 {
 		return
 	}
@@ -591,12 +593,12 @@ func (r *replica) fire(zxid int64) {
 	}
 }
 
-func (r *replica) note(k *simConn, typ jute.EventType, path string, zxid int64) Event {
+func (r *replica) note(k *simConn, typ jute.EventType, path string, zxid int64) history.Event {
 	if r.e.unnumbered {
 		zxid = -1
 	}
 	w := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
-	return Event{Kind: KindNotification, Conn: k.id, Zxid: zxid, Xid: jute.XidNotification, Body: w.Append(nil)}
+	return history.Event{Kind: history.KindNotification, Conn: k.id, Zxid: zxid, Xid: jute.XidNotification, Body: w.Append(nil)}
 }
 
 func (r *replica) arm(table map[string]map[*simConn]uint8, path string, k *simConn, mode uint8) {

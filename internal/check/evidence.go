@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -137,14 +138,14 @@ func (s *zxidSet) holds(czxid, mzxid, pzxid int64) bool {
 // statEvidence looks at the Stat that ends a reply.
 func (c *checker) statEvidence(o *op, add func(evidence)) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
-	if rep.code() != jute.OK {
+	if rep.Code() != jute.OK {
 		return
 	}
-	if req.op() == jute.OpMulti || req.op() == jute.OpMultiRead {
+	if req.Op() == jute.OpMulti || req.Op() == jute.OpMultiRead {
 		c.multiEvidence(o, req, rep, add)
 		return
 	}
-	g, ok := lastStat(req.op(), rep.Body)
+	g, ok := lastStat(req.Op(), rep.Body)
 	if !ok || c.taken.holds(g.Czxid, g.Mzxid, g.Pzxid) {
 		return
 	}
@@ -153,7 +154,7 @@ func (c *checker) statEvidence(o *op, add func(evidence)) {
 	path := d.String()
 	d.Reset(rep.Body)
 	e := evidence{event: o.rep, stat: g}
-	switch req.op() {
+	switch req.Op() {
 	case jute.OpGetData:
 		e.data, e.hasData = d.Buffer(), true
 	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -162,7 +163,7 @@ func (c *checker) statEvidence(o *op, add func(evidence)) {
 	c.split(path, e, add)
 }
 
-func (c *checker) multiEvidence(o *op, req, rep *Event, add func(evidence)) {
+func (c *checker) multiEvidence(o *op, req, rep *history.Event, add func(evidence)) {
 	c.dec.Reset(req.Body)
 	ops, err := jute.DecodeMulti(&c.dec)
 	if err != nil {
@@ -323,7 +324,7 @@ func (c *checker) lostPredecessor(zxid int64, list []*maybe, proofs []evidence) 
 		if c.put(b, zxid, true) && c.proven(proofs) && c.lookahead(c.pos) >= 0 {
 			first := &c.h.Events[lost[0].o.req]
 			c.violate(FIFO, fmt.Sprintf("the %s with xid %d was applied at zxid %#x, but the %s with xid %d sent before it on the same connection was not",
-				c.h.Events[b.o.req].op(), c.h.Events[b.o.req].Xid, zxid, first.op(), first.Xid), int(b.o.req), int(lost[0].o.req))
+				c.h.Events[b.o.req].Op(), c.h.Events[b.o.req].Xid, zxid, first.Op(), first.Xid), int(b.o.req), int(lost[0].o.req))
 			c.commit(firstSeen(proofs))
 			return true
 		}
@@ -384,7 +385,7 @@ func (c *checker) lookahead(from int) int {
 		c.effort--
 		o := &c.ops[c.items[i].ref]
 		req := &c.h.Events[o.req]
-		switch op := req.op(); {
+		switch op := req.Op(); {
 		case isWrite(op):
 			for _, n := range c.touched(o, nil) {
 				if n.look == c.look {

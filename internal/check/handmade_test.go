@@ -4,39 +4,40 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // A scribe writes histories by hand, one event per line.
 type scribe struct {
-	h   History
+	h   history.History
 	xid int32
 }
 
-func (s *scribe) add(e Event) *scribe {
+func (s *scribe) add(e history.Event) *scribe {
 	e.Time = int64(len(s.h.Events)+1) * 1e6
 	s.h.Events = append(s.h.Events, e)
 	return s
 }
 
 func (s *scribe) session(conn int32, id int64) *scribe {
-	s.add(Event{Kind: KindConnect, Conn: conn, Num: 1000})
-	return s.add(Event{Kind: KindConnected, Conn: conn, Session: id, Num: 1000})
+	s.add(history.Event{Kind: history.KindConnect, Conn: conn, Num: 1000})
+	return s.add(history.Event{Kind: history.KindConnected, Conn: conn, Session: id, Num: 1000})
 }
 
 func (s *scribe) ask(conn int32, op jute.Op, body []byte) int32 {
 	s.xid++
-	s.add(Event{Kind: KindRequest, Conn: conn, Xid: s.xid, Num: int32(op), Body: body})
+	s.add(history.Event{Kind: history.KindRequest, Conn: conn, Xid: s.xid, Num: int32(op), Body: body})
 	return s.xid
 }
 
 func (s *scribe) answer(conn, xid int32, zxid int64, code jute.Code, body []byte) *scribe {
-	return s.add(Event{Kind: KindReply, Conn: conn, Xid: xid, Zxid: zxid, Num: int32(code), Body: body})
+	return s.add(history.Event{Kind: history.KindReply, Conn: conn, Xid: xid, Zxid: zxid, Num: int32(code), Body: body})
 }
 
 func (s *scribe) tell(conn int32, zxid int64, typ jute.EventType, path string) *scribe {
 	w := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
-	return s.add(Event{Kind: KindNotification, Conn: conn, Zxid: zxid, Body: w.Append(nil)})
+	return s.add(history.Event{Kind: history.KindNotification, Conn: conn, Zxid: zxid, Body: w.Append(nil)})
 }
 
 func (s *scribe) create(conn int32, zxid int64, path, data string, mode jute.CreateMode) *scribe {
@@ -81,12 +82,12 @@ func TestHandMadeHistories(t *testing.T) {
 	}
 	resume := func(s *scribe, timeout int32) {
 		session := int64(1)
-		s.add(Event{Kind: KindDisconnect, Conn: 0})
-		s.add(Event{Kind: KindConnect, Conn: 2, Session: session, Num: 1000, Zxid: 2})
+		s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
+		s.add(history.Event{Kind: history.KindConnect, Conn: 2, Session: session, Num: 1000, Zxid: 2})
 		if timeout == 0 {
 			session = 0
 		}
-		s.add(Event{Kind: KindConnected, Conn: 2, Session: session, Num: timeout})
+		s.add(history.Event{Kind: history.KindConnected, Conn: 2, Session: session, Num: timeout})
 	}
 	refused := func(s *scribe) {
 		s.session(0, 1)
@@ -117,13 +118,13 @@ func TestHandMadeHistories(t *testing.T) {
 		{"an unanswered write happened", func(s *scribe) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
-			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("y", set))
 		}, nil, Options{}, 0},
 		{"an unanswered write didn't happen", func(s *scribe) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
-			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))
 		}, nil, Options{}, 0},
 		{"a write nobody sent", func(s *scribe) {
@@ -141,7 +142,7 @@ func TestHandMadeHistories(t *testing.T) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0).create(0, 3, "/b", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
 			s.ask(0, jute.OpSetData, setData("/b", "z"))
-			s.add(Event{Kind: KindDisconnect, Conn: 0})
+			s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 			b := jute.Stat{Czxid: 3, Mzxid: 5, Pzxid: 3, Version: 1}
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/b", false)), 9, jute.OK, dataReply("z", b))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -53,7 +54,7 @@ func (c *checker) listen(share int) {
 		e := &c.h.Events[i]
 		k := c.conns[e.Conn]
 		c.now = e.Time
-		if e.Kind == KindNotification {
+		if e.Kind == history.KindNotification {
 			c.heard(k, e, i)
 		} else {
 			k.passReply(e, i)
@@ -72,7 +73,7 @@ func (n *node) deaf(zxid int64) bool {
 }
 
 // passReply marks what should have come before the reply.
-func (k *conn) passReply(e *Event, i int32) {
+func (k *conn) passReply(e *history.Event, i int32) {
 	k.maxHeard = max(k.maxHeard, e.Zxid)
 	j := k.nextExpected
 	for ; j < len(k.expected); j++ {
@@ -90,7 +91,7 @@ func (k *conn) passReply(e *Event, i int32) {
 }
 
 // heard finds the expectation that a notification fulfils.
-func (c *checker) heard(k *conn, e *Event, i int32) {
+func (c *checker) heard(k *conn, e *history.Event, i int32) {
 	var w jute.WatcherEvent
 	c.dec.Reset(e.Body)
 	w.Decode(&c.dec)
@@ -155,7 +156,7 @@ func (k *conn) matchedAfter(j int) int {
 	return int(x.alike)
 }
 
-func (c *checker) matched(k *conn, x *expectation, e *Event, i int32, skipped int64) {
+func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, skipped int64) {
 	x.matched = true
 	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", eventName(x.typ), x.n.path, x.zxid) }
 	switch {
@@ -171,7 +172,7 @@ func (c *checker) matched(k *conn, x *expectation, e *Event, i int32, skipped in
 }
 
 // unexpected names what is wrong with a notification nobody should have sent.
-func (c *checker) unexpected(k *conn, e *Event, i int32, n *node, typ jute.EventType, misnumbered, mistyped *expectation) {
+func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ jute.EventType, misnumbered, mistyped *expectation) {
 	at := e.Zxid
 	if at <= 0 {
 		at = 1<<63 - 1 // it may be of any zxid up to that of the next reply
@@ -221,12 +222,12 @@ func (c *checker) unexpected(k *conn, e *Event, i int32, n *node, typ jute.Event
 func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
 	for _, i := range k.pending[k.head:] {
 		req := &c.h.Events[c.ops[i].req]
-		if req.op() != jute.OpSetWatches && req.op() != jute.OpSetWatches2 {
+		if req.Op() != jute.OpSetWatches && req.Op() != jute.OpSetWatches2 {
 			continue
 		}
 		var q jute.SetWatches
 		c.dec.Reset(req.Body)
-		q.Decode(&c.dec, req.op())
+		q.Decode(&c.dec, req.Op())
 		if typ == jute.EventNodeCreated && slices.Contains(q.Exist, path) ||
 			typ == jute.EventNodeDataChanged && slices.Contains(q.Data, path) ||
 			typ == jute.EventNodeChildrenChanged && slices.Contains(q.Child, path) ||

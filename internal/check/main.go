@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/history"
 	"io"
 	"os"
 	"runtime"
@@ -89,30 +90,30 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // readAll reads and merges files. One that is cut short is checked as far as it
 // goes, since a client that was killed leaves one like that.
-func readAll(names []string, stderr io.Writer, told *progress) (*History, error) {
+func readAll(names []string, stderr io.Writer, told *progress) (*history.History, error) {
 	defer told.end()
-	var parts []*History
+	var parts []*history.History
 	for _, name := range names {
 		told.reading(name)
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err
 		}
-		h, err := Read(f)
+		h, err := history.Read(f)
 		f.Close()
 		switch {
-		case errors.Is(err, ErrCutShort):
-			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), h.length())
+		case errors.Is(err, history.ErrCutShort):
+			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), length(h))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		parts = append(parts, h)
 	}
-	return Merge(parts...), nil
+	return history.Merge(parts...), nil
 }
 
-// length returns the time of the last event.
-func (h *History) length() time.Duration {
+// length returns the time of a history's last event.
+func length(h *history.History) time.Duration {
 	if len(h.Events) == 0 {
 		return 0
 	}

@@ -347,7 +347,7 @@ func (c *checker) commit(event int) {
 		}
 		c.m.events = append(c.m.events[:0], p.events...)
 		c.fire(p.zxid, p.loose)
-		if s := p.m.s; p.m.o == nil && s != nil || p.m.o != nil && c.h.Events[p.m.o.req].op() == jute.OpCloseSession {
+		if s := p.m.s; p.m.o == nil && s != nil || p.m.o != nil && c.h.Events[p.m.o.req].Op() == jute.OpCloseSession {
 			c.sessionEnded(p.m, s, p.zxid, event)
 		}
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"hash/maphash"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -38,11 +39,11 @@ func (c *checker) name(requests int) {
 	t.nodes = make([]*node, 0, requests+requests/4)
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
-		if e.Kind != KindRequest {
+		if e.Kind != history.KindRequest {
 			continue
 		}
 		t.of = append(t.of, mention{int32(len(t.nodes)), int32(len(t.multis))})
-		switch e.op() {
+		switch e.Op() {
 		case jute.OpMulti, jute.OpMultiRead:
 			d.Reset(e.Body)
 			if room = room[len(room):]; cap(room) < multisPerPage/8 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -239,8 +240,8 @@ func (n *node) endedAlready() bool {
 	return n.last != nil && n.last.ended
 }
 
-func (c *checker) readEphemerals(k *conn, prefix string, rep *Event) mismatch {
-	if rep.code() != jute.OK || k.session == nil {
+func (c *checker) readEphemerals(k *conn, prefix string, rep *history.Event) mismatch {
+	if rep.Code() != jute.OK || k.session == nil {
 		return mismatch{}
 	}
 	want := 0

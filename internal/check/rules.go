@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"github.com/zooid-project/zooid/internal/history"
 	"io"
 	"sort"
 	"strings"
@@ -113,7 +114,7 @@ func (r *Report) Rules() []Rule {
 }
 
 // Print writes the report for people; h is the history it is about.
-func (r *Report) Print(w io.Writer, h *History) {
+func (r *Report) Print(w io.Writer, h *history.History) {
 	mode := "clients' view"
 	if r.Exact {
 		mode = "clients' view and servers' logs"
@@ -140,7 +141,7 @@ func (r *Report) Print(w io.Writer, h *History) {
 		fmt.Fprintf(w, "\n%s: %s\n", v.Rule, v.Reason)
 		for _, i := range v.Events {
 			if i >= 0 && i < len(h.Events) {
-				fmt.Fprintf(w, "    %s\n", h.describe(i))
+				fmt.Fprintf(w, "    %s\n", describe(h, i))
 			}
 		}
 	}

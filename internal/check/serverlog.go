@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -86,7 +87,7 @@ func (c *checker) agree(items []item) []item {
 	return items
 }
 
-func lastZxid(l *ServerLog) int64 {
+func lastZxid(l *history.ServerLog) int64 {
 	var z int64
 	for i := range l.Entries {
 		z = max(z, l.Entries[i].Zxid)
@@ -95,7 +96,7 @@ func lastZxid(l *ServerLog) int64 {
 }
 
 // compareLogs checks that where two logs overlap they are equal.
-func (c *checker) compareLogs(a, b *ServerLog) {
+func (c *checker) compareLogs(a, b *history.ServerLog) {
 	j := 0
 	for i := range b.Entries {
 		e := &b.Entries[i]
@@ -126,7 +127,7 @@ func (c *checker) compareLogs(a, b *ServerLog) {
 }
 
 // attribute finds the author of an entry.
-func (c *checker) attribute(e *Entry, i int32) {
+func (c *checker) attribute(e *history.Entry, i int32) {
 	c.authors[i] = -1
 	s := c.sessions[e.Session]
 	if e.Session == 0 || e.Op == jute.OpCreateSession || e.Cnx == 0 || s == nil {
@@ -215,7 +216,7 @@ func (c *checker) moves() {
 
 // entry applies an entry of the log and compares its outcome with the server's
 // and, if it was answered, with the reply.
-func (c *checker) entry(e *Entry, w *reading) {
+func (c *checker) entry(e *history.Entry, w *reading) {
 	t := c.stamp(e.Zxid)
 	t.ms, t.known = e.Time, true
 	r := request{zxid: e.Zxid, stamp: t, session: e.Session, ids: w.identities(), op: e.Op, body: &e.Body, ops: w.ops, at: w.at, made: w.path, invalid: w.invalid}
@@ -253,7 +254,7 @@ func (c *checker) entry(e *Entry, w *reading) {
 }
 
 // entryEnds checks a session's end as the log has it.
-func (c *checker) entryEnds(e *Entry, s *session) {
+func (c *checker) entryEnds(e *history.Entry, s *session) {
 	s.endZxid = e.Zxid
 	if e.Cnx != 0 {
 		return

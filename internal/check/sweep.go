@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -289,7 +290,7 @@ func (c *checker) answer(w *reading) {
 // heardEnd says whether an event came after the acknowledgement of a session's
 // end: the wire has been found wrong for it.
 func (c *checker) heardEnd(s *session, event int32) bool {
-	return s.endEvent >= 0 && s.endEvent < int(event) && c.h.Events[s.endEvent].Kind == KindReply
+	return s.endEvent >= 0 && s.endEvent < int(event) && c.h.Events[s.endEvent].Kind == history.KindReply
 }
 
 func (c *checker) addWatch(o *op) {
@@ -297,7 +298,7 @@ func (c *checker) addWatch(o *op) {
 	var q jute.AddWatchRequest
 	c.dec.Reset(req.Body)
 	q.Decode(&c.dec)
-	if rep.code() != jute.OK {
+	if rep.Code() != jute.OK {
 		return
 	}
 	mode := modePersistent
@@ -329,7 +330,7 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	c.now = rep.Time
 	ok := false
-	if len(c.maybes) > 0 && req.op() != jute.OpSync {
+	if len(c.maybes) > 0 && req.Op() != jute.OpSync {
 		ok = c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
 			b := c.read(o)
 			return !b.found()
@@ -338,7 +339,7 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	if ok || len(c.maybes) > 0 && c.undecide(c.readNodes(o), rep.Zxid) {
 		return
 	}
-	if req.op() == jute.OpGetAllChildrenNumber && (c.guessing(rep.Zxid) || c.fewer(o)) {
+	if req.Op() == jute.OpGetAllChildrenNumber && (c.guessing(rep.Zxid) || c.fewer(o)) {
 		c.rep.Undecided++ // any guess anywhere below may be wrong
 		return
 	}
@@ -377,14 +378,14 @@ func (c *checker) readViolation(o *op, bad mismatch) {
 	if bad.rule == X1 && c.appliedTwice(req, rep) {
 		bad.rule = Twice
 	}
-	c.violate(bad.rule, fmt.Sprintf("%s at zxid %#x: %s", req.op(), rep.Zxid, bad.String()), int(o.rep), int(o.req))
+	c.violate(bad.rule, fmt.Sprintf("%s at zxid %#x: %s", req.Op(), rep.Zxid, bad.String()), int(o.rep), int(o.req))
 }
 
 // appliedTwice says whether a read shows a write's data once more than it was
 // written: writers use each value once.
-func (c *checker) appliedTwice(req, rep *Event) bool {
-	g, ok := lastStat(req.op(), rep.Body)
-	if !ok || req.op() != jute.OpGetData || rep.code() != jute.OK {
+func (c *checker) appliedTwice(req, rep *history.Event) bool {
+	g, ok := lastStat(req.Op(), rep.Body)
+	if !ok || req.Op() != jute.OpGetData || rep.Code() != jute.OK {
 		return false
 	}
 	c.dec.Reset(req.Body)
@@ -410,7 +411,7 @@ func (c *checker) appliedTwice(req, rep *Event) bool {
 // readNodes lists the nodes whose state decides a read.
 func (c *checker) readNodes(o *op) []*node {
 	req := &c.h.Events[o.req]
-	if req.op() != jute.OpGetEphemerals {
+	if req.Op() != jute.OpGetEphemerals {
 		return c.touched(o, nil)
 	}
 	nodes := append([]*node(nil), c.m.ephemerals[o.conn.session.id]...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -150,7 +151,7 @@ func (c *checker) catchUp(o *op) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	var q jute.SetWatches
 	c.dec.Reset(req.Body)
-	q.Decode(&c.dec, req.op())
+	q.Decode(&c.dec, req.Op())
 	k := o.conn
 	heard := c.heardMeanwhile(o)
 	for _, p := range q.Data {
@@ -162,7 +163,7 @@ func (c *checker) catchUp(o *op) {
 	for _, p := range q.Child {
 		c.catchUpOne(o, c.m.node(p), heard, q.RelativeZxid, tableChild, childMissed)
 	}
-	if rep.code() != jute.OK {
+	if rep.Code() != jute.OK {
 		return
 	}
 	for _, p := range q.Persistent {
@@ -212,7 +213,7 @@ func (c *checker) heardMeanwhile(o *op) map[heardEvent]bool {
 	heard := map[heardEvent]bool{}
 	for i := o.req + 1; i < o.rep; i++ {
 		e := &c.h.Events[i]
-		if e.Conn != o.conn.id || e.Kind != KindNotification || e.Zxid > 0 {
+		if e.Conn != o.conn.id || e.Kind != history.KindNotification || e.Zxid > 0 {
 			continue
 		}
 		var w jute.WatcherEvent
@@ -295,7 +296,7 @@ func (c *checker) removeWatches(o *op) {
 		return
 	}
 	found := modes(n.data, k)&data != 0 || modes(n.child, k)&child != 0
-	if req.op() == jute.OpRemoveWatches {
+	if req.Op() == jute.OpRemoveWatches {
 		disarm(&n.data, k, data)
 		if data&modeRecursive != 0 {
 			n.recursive = slices.DeleteFunc(n.recursive, func(x *conn) bool { return x == k })
@@ -304,9 +305,9 @@ func (c *checker) removeWatches(o *op) {
 	}
 	switch {
 	case n.opaque:
-	case found && rep.code() == jute.ErrNoWatcher:
-		c.violate(W1, fmt.Sprintf("%s says that no watch is armed on %s; one is", req.op(), q.Path), int(o.rep), int(o.req))
-	case !found && rep.code() == jute.OK:
-		c.violate(W3, fmt.Sprintf("%s says that a watch was armed on %s; none was", req.op(), q.Path), int(o.rep), int(o.req))
+	case found && rep.Code() == jute.ErrNoWatcher:
+		c.violate(W1, fmt.Sprintf("%s says that no watch is armed on %s; one is", req.Op(), q.Path), int(o.rep), int(o.req))
+	case !found && rep.Code() == jute.OK:
+		c.violate(W3, fmt.Sprintf("%s says that a watch was armed on %s; none was", req.Op(), q.Path), int(o.rep), int(o.req))
 	}
 }

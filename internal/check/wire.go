@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -73,7 +74,7 @@ type session struct {
 
 // checker holds everything one check knows.
 type checker struct {
-	h        *History
+	h        *history.History
 	opt      *Options
 	rep      *Report
 	conns    []*conn
@@ -118,9 +119,9 @@ type checker struct {
 	proofs       map[evidenceKey]int // index in evidence
 	effort       int                 // steps of searching left
 
-	log     []Entry // the longest server log
-	authors []int32 // by entry of log: the op it came from, -1 if no journal tells
-	entryOf []int32 // by op: its entry in log, -1 if it is in none
+	log     []history.Entry // the longest server log
+	authors []int32         // by entry of log: the op it came from, -1 if no journal tells
+	entryOf []int32         // by op: its entry in log, -1 if it is in none
 }
 
 func (c *checker) violate(rule Rule, reason string, events ...int) {
@@ -135,7 +136,7 @@ func (c *checker) violate(rule Rule, reason string, events ...int) {
 	c.rep.Violations = append(c.rep.Violations, Violation{rule, events, reason})
 }
 
-func (c *checker) conn(e *Event) *conn {
+func (c *checker) conn(e *history.Event) *conn {
 	for int(e.Conn) >= len(c.conns) {
 		c.conns = append(c.conns, nil)
 	}
@@ -162,25 +163,25 @@ func (c *checker) wire() {
 func (c *checker) packets() {
 	for i := range c.h.Events {
 		e := &c.h.Events[i]
-		if e.Kind == KindDump {
+		if e.Kind == history.KindDump {
 			c.dumps = append(c.dumps, int32(i))
 			continue
 		}
 		k := c.conn(e)
 		switch e.Kind {
-		case KindConnect:
+		case history.KindConnect:
 			c.connect(k, e, i)
-		case KindConnected:
+		case history.KindConnected:
 			c.connected(k, e, i)
-		case KindRequest:
+		case history.KindRequest:
 			c.request(k, e, i)
-		case KindReply:
+		case history.KindReply:
 			c.reply(k, e, i)
-		case KindNotification:
+		case history.KindNotification:
 			c.notification(k, e, i)
-		case KindDisconnect:
+		case history.KindDisconnect:
 			k.closed = true
-		case KindIdentity:
+		case history.KindIdentity:
 			var id jute.ID
 			c.dec.Reset(e.Body)
 			id.Decode(&c.dec)
@@ -189,7 +190,7 @@ func (c *checker) packets() {
 	}
 }
 
-func (c *checker) connect(k *conn, e *Event, i int) {
+func (c *checker) connect(k *conn, e *history.Event, i int) {
 	if k.connect >= 0 {
 		c.violate(Form, "a connection has two connect requests", i, k.connect)
 	}
@@ -199,7 +200,7 @@ func (c *checker) connect(k *conn, e *Event, i int) {
 	}
 }
 
-func (c *checker) connected(k *conn, e *Event, i int) {
+func (c *checker) connected(k *conn, e *history.Event, i int) {
 	if k.connect < 0 {
 		c.violate(Form, "a connect reply without a request", i)
 		return
@@ -231,7 +232,7 @@ func (c *checker) connected(k *conn, e *Event, i int) {
 }
 
 // refusal handles a connect reply that says the session is gone.
-func (c *checker) refusal(k *conn, e *Event, i int) {
+func (c *checker) refusal(k *conn, e *history.Event, i int) {
 	s := c.sessions[k.asked]
 	if s == nil || s.ended {
 		return
@@ -247,7 +248,7 @@ func (c *checker) refusal(k *conn, e *Event, i int) {
 // no log.
 func (c *checker) unwritten(s *session) bool { return c.opt.LocalSessions && s.lastWrite == 0 }
 
-func (c *checker) request(k *conn, e *Event, i int) {
+func (c *checker) request(k *conn, e *history.Event, i int) {
 	c.rep.Requests++
 	if s := k.session; s == nil {
 		c.violate(Form, "a request on a connection without a session", i)
@@ -257,18 +258,18 @@ func (c *checker) request(k *conn, e *Event, i int) {
 		}
 		s.lastXid = max(s.lastXid, e.Xid)
 		s.lastSent = e.Time
-		s.closing = s.closing || e.op() == jute.OpCloseSession
+		s.closing = s.closing || e.Op() == jute.OpCloseSession
 	}
 	k.pending = append(k.pending, int32(len(c.ops)))
-	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), id: int32(len(c.ops)), kind: e.op(), floor: c.highest})
+	c.ops = append(c.ops, op{conn: k, req: int32(i), rep: -1, ids: int32(len(k.ids)), id: int32(len(c.ops)), kind: e.Op(), floor: c.highest})
 }
 
-func (c *checker) reply(k *conn, e *Event, i int) {
+func (c *checker) reply(k *conn, e *history.Event, i int) {
 	o := c.pair(k, e, i)
 	if o == nil {
 		return
 	}
-	o.rep, o.code, o.zxid, o.own = int32(i), e.code(), e.Zxid, e.Zxid
+	o.rep, o.code, o.zxid, o.own = int32(i), e.Code(), e.Zxid, e.Zxid
 	c.rep.Answered++
 	s := k.session
 	if s == nil {
@@ -295,7 +296,7 @@ func (c *checker) reply(k *conn, e *Event, i int) {
 	switch {
 	case isWrite(o.kind) && !unordered(o.code):
 		c.acknowledged(k, o, e, i)
-	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.code() == jute.OK:
+	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.Code() == jute.OK:
 		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
 	}
 	if o.kind == jute.OpCloseSession && !s.ended {
@@ -330,7 +331,7 @@ func (c *checker) unnumbered(o *op, i int) {
 }
 
 // pair finds the request a reply answers.
-func (c *checker) pair(k *conn, e *Event, i int) *op {
+func (c *checker) pair(k *conn, e *history.Event, i int) *op {
 	if k.head == len(k.pending) {
 		c.violate(X6, fmt.Sprintf("a reply to xid %d, which was not outstanding", e.Xid), i)
 		return nil
@@ -359,7 +360,7 @@ func (c *checker) pair(k *conn, e *Event, i int) *op {
 
 // packet checks the zxid of a reply or notification against what the
 // connection and the session have seen.
-func (c *checker) packet(k *conn, e *Event, i int) {
+func (c *checker) packet(k *conn, e *history.Event, i int) {
 	s := k.session
 	switch {
 	case e.Zxid < k.max:
@@ -369,7 +370,7 @@ func (c *checker) packet(k *conn, e *Event, i int) {
 	case e.Zxid < s.max && s.conns[len(s.conns)-1] == k:
 		c.violate(X7, fmt.Sprintf("a session that had seen zxid %#x on an earlier connection was served at zxid %#x", s.max, e.Zxid), i, k.connect)
 	}
-	if s.endZxid != 0 && s.endEvent < i && e.Kind == KindReply {
+	if s.endZxid != 0 && s.endEvent < i && e.Kind == history.KindReply {
 		c.violate(S2, fmt.Sprintf("session %#x was answered after its end", s.id), i, s.endEvent)
 	}
 	if k.firstSeen == 0 {
@@ -381,7 +382,7 @@ func (c *checker) packet(k *conn, e *Event, i int) {
 }
 
 // acknowledged checks a write's zxid against what was seen before it was sent.
-func (c *checker) acknowledged(k *conn, o *op, e *Event, i int) {
+func (c *checker) acknowledged(k *conn, o *op, e *history.Event, i int) {
 	s := k.session
 	switch {
 	case e.Zxid <= s.lastWrite && k.max == e.Zxid && s.lastWrite == e.Zxid:
@@ -403,7 +404,7 @@ func (c *checker) acknowledged(k *conn, o *op, e *Event, i int) {
 	}
 }
 
-func (c *checker) notification(k *conn, e *Event, i int) {
+func (c *checker) notification(k *conn, e *history.Event, i int) {
 	c.rep.Notifications++
 	if k.session == nil {
 		c.violate(Form, "a notification on a connection without a session", i)

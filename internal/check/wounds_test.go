@@ -4,19 +4,20 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // The longer damages.
 
-func (e *Event) hasZxid() bool { return e.Zxid > 0 && e.Kind != KindConnect }
+func hasZxid(e *history.Event) bool { return e.Zxid > 0 && e.Kind != history.KindConnect }
 
 // otherBody gives a getData the body of an earlier or later one of its path.
 func (d *patient) otherBody(earlier bool) bool {
 	var from int
-	i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		for j := range d.h.Events {
-			if d.req[j] < 0 || (j < i) != earlier || d.op(j) != jute.OpGetData || d.h.Events[j].code() != jute.OK || d.path(j) != d.path(i) {
+			if d.req[j] < 0 || (j < i) != earlier || d.op(j) != jute.OpGetData || d.h.Events[j].Code() != jute.OK || d.path(j) != d.path(i) {
 				continue
 			}
 			if d.stat(j).Mzxid != d.stat(i).Mzxid && d.stat(j).EphemeralOwner == 0 && !d.byMulti(d.stat(i).Mzxid) {
@@ -31,7 +32,7 @@ func (d *patient) otherBody(earlier bool) bool {
 	}
 	// pick may have gone on after setting from: find it again for i itself
 	for j := range d.h.Events {
-		if d.req[j] >= 0 && (j < i) == earlier && d.op(j) == jute.OpGetData && d.h.Events[j].code() == jute.OK && d.path(j) == d.path(i) &&
+		if d.req[j] >= 0 && (j < i) == earlier && d.op(j) == jute.OpGetData && d.h.Events[j].Code() == jute.OK && d.path(j) == d.path(i) &&
 			d.stat(j).Mzxid != d.stat(i).Mzxid && d.stat(j).EphemeralOwner == 0 {
 			from = j
 			break
@@ -75,7 +76,7 @@ func (d *patient) everEphemeral(path string) bool {
 
 func (d *patient) children(change func([]string) []string, fits func([]string) bool) bool {
 	names := func(i int) []string { return jute.NewDecoder(d.h.Events[i].Body).Strings() }
-	i := d.pickReply(jute.OK, func(i int, e *Event) bool { return len(names(i)) > 0 && (fits == nil || fits(names(i))) }, jute.OpGetChildren)
+	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return len(names(i)) > 0 && (fits == nil || fits(names(i))) }, jute.OpGetChildren)
 	if i < 0 {
 		return false
 	}
@@ -96,7 +97,7 @@ func (d *patient) usedLater(i int, session int64) bool {
 	sessions := map[int32]int64{}
 	for j := range d.h.Events {
 		e := &d.h.Events[j]
-		if e.Kind == KindConnected {
+		if e.Kind == history.KindConnected {
 			sessions[e.Conn] = e.Session
 		}
 		if j > i && isReply(e) && sessions[e.Conn] == session && e.Zxid > d.h.Events[i].Zxid {
@@ -109,7 +110,7 @@ func (d *patient) usedLater(i int, session int64) bool {
 // undead shows an ephemeral after its session was closed.
 func (d *patient) undead() bool {
 	c := d.swept()
-	i := d.pickReply(jute.ErrNoNode, func(i int, e *Event) bool {
+	i := d.pickReply(jute.ErrNoNode, func(i int, e *history.Event) bool {
 		s := c.m.node(d.path(i)).lastAt(e.Zxid)
 		return s != nil && s.ended
 	}, jute.OpExists)
@@ -153,7 +154,7 @@ func (d *patient) undeadChild() bool {
 		if s := n.last; s == nil || !s.ended || s.zxid != z || s.before.before != nil || n.parent == nil {
 			continue
 		}
-		j := d.pickReply(jute.OK, func(j int, e *Event) bool { return e.Zxid >= z && d.path(j) == n.parent.path }, jute.OpGetChildren)
+		j := d.pickReply(jute.OK, func(j int, e *history.Event) bool { return e.Zxid >= z && d.path(j) == n.parent.path }, jute.OpGetChildren)
 		if j < 0 {
 			continue
 		}
@@ -167,7 +168,7 @@ func (d *patient) undeadChild() bool {
 // firstOn returns the first packet with a zxid on i's connection.
 func (d *patient) firstOn(i int) int {
 	for j := range d.h.Events {
-		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && e.hasZxid() {
+		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && hasZxid(e) {
 			return j
 		}
 	}
@@ -178,7 +179,7 @@ func (d *patient) firstOn(i int) int {
 func (d *patient) before(i int) int64 {
 	var z int64
 	for j := range d.h.Events[:i] {
-		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && e.hasZxid() {
+		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && hasZxid(e) {
 			z = max(z, e.Zxid)
 		}
 	}
@@ -189,7 +190,7 @@ func (d *patient) before(i int) int64 {
 func (d *patient) acked(i int) int64 {
 	var z int64
 	for j := range d.h.Events[:i] {
-		if e := &d.h.Events[j]; e.hasZxid() {
+		if e := &d.h.Events[j]; hasZxid(e) {
 			z = max(z, e.Zxid)
 		}
 	}
@@ -197,7 +198,7 @@ func (d *patient) acked(i int) int64 {
 }
 
 func (d *patient) sequence(by int) bool {
-	i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		p := jute.NewDecoder(e.Body).String()
 		return len(p) > 10 && p[len(p)-2:] > "00" && p[len(p)-1] > '0' && p[len(p)-1] < '9' && d.path(i) != p
 	}, jute.OpCreate)
@@ -215,7 +216,7 @@ func (d *patient) multi(change func([]jute.MultiResult) bool) bool {
 		results, _ := jute.DecodeMultiResponse(jute.NewDecoder(d.h.Events[i].Body))
 		return results
 	}
-	i := d.pickReply(jute.OK, func(i int, e *Event) bool { return change(decode(i)) }, jute.OpMulti)
+	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return change(decode(i)) }, jute.OpMulti)
 	if i < 0 {
 		return false
 	}
@@ -231,7 +232,7 @@ func (d *patient) partialMulti() bool {
 	seen := map[int64]string{} // by zxid of a multi: a path whose change was shown
 	order := make([]int, 0, len(d.h.Events))
 	for i := range d.h.Events {
-		if d.req[i] >= 0 && d.op(i) == jute.OpGetData && d.h.Events[i].code() == jute.OK {
+		if d.req[i] >= 0 && d.op(i) == jute.OpGetData && d.h.Events[i].Code() == jute.OK {
 			order = append(order, i)
 		}
 	}
@@ -267,10 +268,10 @@ func (d *patient) dropEvent(persistent bool) bool {
 func (d *patient) lateEvent() bool {
 	var i, j int
 	if d.opt.NotificationsUnnumbered {
-		i = d.pick(func(i int, e *Event) bool {
+		i = d.pick(func(i int, e *history.Event) bool {
 			j := d.next(i, isReply)
-			n := d.next(i, func(e *Event) bool { return e.Kind == KindNotification })
-			return e.Kind == KindNotification && j >= 0 && (n < 0 || n > j) && d.before(i) < d.h.Events[j].Zxid && d.req[j] >= 0 && d.op(j) != jute.OpSetWatches
+			n := d.next(i, func(e *history.Event) bool { return e.Kind == history.KindNotification })
+			return e.Kind == history.KindNotification && j >= 0 && (n < 0 || n > j) && d.before(i) < d.h.Events[j].Zxid && d.req[j] >= 0 && d.op(j) != jute.OpSetWatches
 		})
 		if i < 0 {
 			return false
@@ -280,7 +281,7 @@ func (d *patient) lateEvent() bool {
 		if i = d.notification(false); i < 0 {
 			return false
 		}
-		j = d.next(i, func(e *Event) bool { return isReply(e) && e.Zxid >= d.h.Events[i].Zxid })
+		j = d.next(i, func(e *history.Event) bool { return isReply(e) && e.Zxid >= d.h.Events[i].Zxid })
 	}
 	e := d.h.Events[i]
 	d.insert(j+1, e)
@@ -295,14 +296,14 @@ func (d *patient) swapEvents() bool {
 	heard := map[int32]int{}
 	for i := range d.h.Events {
 		e := &d.h.Events[i]
-		if e.Kind != KindNotification {
+		if e.Kind != history.KindNotification {
 			continue
 		}
 		n := heard[e.Conn]
 		heard[e.Conn]++
 		exp := slices.DeleteFunc(slices.Clone(c.conns[e.Conn].expected), func(x expectation) bool { return x.denied })
-		j := d.next(i, func(e *Event) bool { return true })
-		if j < 0 || d.h.Events[j].Kind != KindNotification || n+1 >= len(exp) {
+		j := d.next(i, func(e *history.Event) bool { return true })
+		if j < 0 || d.h.Events[j].Kind != history.KindNotification || n+1 >= len(exp) {
 			continue
 		}
 		a, b := exp[n], exp[n+1]
@@ -327,7 +328,7 @@ func (d *patient) leak() bool {
 			for i := range d.h.Events {
 				if e := &d.h.Events[i]; e.Conn == k.id && isReply(e) && e.Zxid >= x.zxid {
 					w := jute.WatcherEvent{Type: x.typ, State: jute.StateSyncConnected, Path: x.n.path}
-					d.insert(i, Event{Kind: KindNotification, Conn: k.id, Zxid: x.zxid, Body: w.Append(nil)})
+					d.insert(i, history.Event{Kind: history.KindNotification, Conn: k.id, Zxid: x.zxid, Body: w.Append(nil)})
 					return true
 				}
 			}
@@ -348,21 +349,21 @@ func (d *patient) mute() bool {
 
 func (d *patient) muteOne() bool {
 	i := d.notification(false)
-	if i < 0 || d.next(i, func(e *Event) bool { return e.Kind == KindDisconnect }) >= 0 {
+	if i < 0 || d.next(i, func(e *history.Event) bool { return e.Kind == history.KindDisconnect }) >= 0 {
 		return false
 	}
 	conn := d.h.Events[i].Conn
 	answered := map[int32]bool{}
 	for _, e := range d.h.Events[:i] {
-		if e.Conn == conn && e.Kind == KindReply {
+		if e.Conn == conn && e.Kind == history.KindReply {
 			answered[e.Xid] = true
 		}
 	}
-	kept := make([]Event, 0, len(d.h.Events))
+	kept := make([]history.Event, 0, len(d.h.Events))
 	for _, e := range d.h.Events[:i] {
-		if e.Conn != conn || e.Kind != KindRequest || answered[e.Xid] {
+		if e.Conn != conn || e.Kind != history.KindRequest || answered[e.Xid] {
 			kept = append(kept, e)
-		} else if isWrite(e.op()) {
+		} else if isWrite(e.Op()) {
 			return false // it may be what the connection would have heard of
 		}
 	}
@@ -377,8 +378,8 @@ func (d *patient) muteOne() bool {
 
 // catchUpEvent picks an event that a setWatches caught up with.
 func (d *patient) catchUpEvent(do func(i int)) bool {
-	i := d.pick(func(i int, e *Event) bool {
-		if e.Kind != KindNotification || e.Zxid > 0 {
+	i := d.pick(func(i int, e *history.Event) bool {
+		if e.Kind != history.KindNotification || e.Zxid > 0 {
 			return false
 		}
 		j := d.next(i, isReply)
@@ -393,7 +394,7 @@ func (d *patient) catchUpEvent(do func(i int)) bool {
 
 // silence lets an hour pass before the last client reads everything.
 func (d *patient) silence() bool {
-	i := d.pickReply(jute.OK, func(i int, e *Event) bool {
+	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		return d.stat(i).EphemeralOwner != 0 && i > len(d.h.Events)*9/10
 	}, jute.OpGetData)
 	if i < 0 {
@@ -403,10 +404,10 @@ func (d *patient) silence() bool {
 	sessions := map[int32]int64{}
 	for j := range d.h.Events {
 		e := &d.h.Events[j]
-		if e.Kind == KindConnected {
+		if e.Kind == history.KindConnected {
 			sessions[e.Conn] = e.Session
 		}
-		if j >= d.req[i] && e.Kind == KindRequest && sessions[e.Conn] == owner {
+		if j >= d.req[i] && e.Kind == history.KindRequest && sessions[e.Conn] == owner {
 			return false // its own client is the one that reads
 		}
 	}
@@ -418,9 +419,9 @@ func (d *patient) silence() bool {
 
 // moved lets an unanswered write of a left connection be answered late.
 func (d *patient) moved() bool {
-	unanswered := map[int32]*Event{} // by connection, its first
+	unanswered := map[int32]*history.Event{} // by connection, its first
 	for i := range d.h.Events {
-		if e := &d.h.Events[i]; e.Kind == KindRequest && unanswered[e.Conn] == nil && !d.replied(e) {
+		if e := &d.h.Events[i]; e.Kind == history.KindRequest && unanswered[e.Conn] == nil && !d.replied(e) {
 			unanswered[e.Conn] = e
 		}
 	}
@@ -428,7 +429,7 @@ func (d *patient) moved() bool {
 	conns := map[int64][]int32{}
 	for i := range d.h.Events {
 		e := &d.h.Events[i]
-		if e.Kind == KindConnected && e.Session != 0 {
+		if e.Kind == history.KindConnected && e.Session != 0 {
 			sessions[e.Conn] = e.Session
 			conns[e.Session] = append(conns[e.Session], e.Conn)
 		}
@@ -436,17 +437,17 @@ func (d *patient) moved() bool {
 		if !isReply(e) || len(list) < 2 || list[len(list)-1] != e.Conn {
 			continue
 		}
-		if w := unanswered[list[len(list)-2]]; w != nil && isWrite(w.op()) {
-			d.insert(i+1, Event{Kind: KindReply, Conn: w.Conn, Xid: w.Xid, Zxid: d.acked(len(d.h.Events)) + 1, Num: int32(jute.ErrNoNode)})
+		if w := unanswered[list[len(list)-2]]; w != nil && isWrite(w.Op()) {
+			d.insert(i+1, history.Event{Kind: history.KindReply, Conn: w.Conn, Xid: w.Xid, Zxid: d.acked(len(d.h.Events)) + 1, Num: int32(jute.ErrNoNode)})
 			return true
 		}
 	}
 	return false
 }
 
-func (d *patient) replied(req *Event) bool {
+func (d *patient) replied(req *history.Event) bool {
 	for i := range d.h.Events {
-		if r := &d.h.Events[i]; r.Conn == req.Conn && r.Kind == KindReply && r.Xid == req.Xid {
+		if r := &d.h.Events[i]; r.Conn == req.Conn && r.Kind == history.KindReply && r.Xid == req.Xid {
 			return true
 		}
 	}
@@ -459,13 +460,13 @@ func (d *patient) ghost() bool {
 	conns, xids := map[int64]int32{}, map[int32]int32{}
 	for i := range d.h.Events {
 		switch e := &d.h.Events[i]; e.Kind {
-		case KindConnected:
+		case history.KindConnected:
 			conns[e.Session] = e.Conn
-		case KindRequest:
+		case history.KindRequest:
 			xids[e.Conn] = max(xids[e.Conn], e.Xid)
 		}
 	}
-	i := d.entry(func(_ int, e *Entry) bool {
+	i := d.entry(func(_ int, e *history.Entry) bool {
 		return e.Op == jute.OpCloseSession && e.Cnx == 0 && e.Applied && xids[conns[e.Session]] > 0
 	})
 	if i < 0 {
@@ -477,7 +478,7 @@ func (d *patient) ghost() bool {
 	}
 	conn := conns[log[i].Session]
 	root := jute.AppendString(nil, "/")
-	d.insert(len(d.h.Events), Event{Kind: KindRequest, Conn: conn, Xid: xids[conn] + 1000, Num: int32(jute.OpSync), Body: root})
-	d.insert(len(d.h.Events), Event{Kind: KindReply, Conn: conn, Xid: xids[conn] + 1000, Zxid: zxid, Body: root})
+	d.insert(len(d.h.Events), history.Event{Kind: history.KindRequest, Conn: conn, Xid: xids[conn] + 1000, Num: int32(jute.OpSync), Body: root})
+	d.insert(len(d.h.Events), history.Event{Kind: history.KindReply, Conn: conn, Xid: xids[conn] + 1000, Zxid: zxid, Body: root})
 	return true
 }

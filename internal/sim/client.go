@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -31,7 +32,7 @@ type client struct {
 	w     *World
 	index int
 	dice  *rand.Rand
-	mix   *check.Mix
+	mix   *traffic.Mix
 	brief *rand.Rand // for requests about znodes that don't stay long
 	user  string
 	only  *host // it connects to no other, if not nil
@@ -82,11 +83,11 @@ type call struct {
 func newClient(w *World, index int) *client {
 	c := &client{w: w, index: index, dice: dice(w.plan.Seed, fmt.Sprint("client", index)), user: digests[index%len(digests)], left: w.plan.Requests}
 	c.brief = dice(w.plan.Seed, fmt.Sprint("brief", index))
-	c.mix = &check.Mix{
+	c.mix = &traffic.Mix{
 		Root: root, Name: fmt.Sprint(index), Wide: w.plan.Wide, TTL: w.plan.TTL, Life: w.plan.Life, Persistent: index%3 == 2, Rand: c.dice,
 	}
 	if c.user != "" {
-		c.mix.Identity = check.DigestID(c.user)
+		c.mix.Identity = traffic.DigestID(c.user)
 	}
 	c.asksRO = w.plan.ReadOnly && index%2 == 1
 	c.begin()
@@ -94,7 +95,7 @@ func newClient(w *World, index int) *client {
 }
 
 // record writes down what it sent or received.
-func (c *client) record(e check.Event) {
+func (c *client) record(e history.Event) {
 	if !c.silent {
 		c.w.record(e)
 	}
@@ -146,7 +147,7 @@ func (c *client) dialled(k *conn) {
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
-	c.record(check.Event{Kind: check.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	c.record(history.Event{Kind: history.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
 	b, start := jute.BeginFrame(nil)
 	k.write(jute.EndFrame(q.Append(b), start))
 	w.stats.Connects++
@@ -191,7 +192,7 @@ func (c *client) stuck() {
 // drop ends the connection and connects again after a pause.
 func (c *client) drop(pause int64) {
 	if k := c.conn; k != nil {
-		c.record(check.Event{Kind: check.KindDisconnect, Conn: k.id})
+		c.record(history.Event{Kind: history.KindDisconnect, Conn: k.id})
 		c.conn, c.connected, c.greeted, c.pending, c.closing = nil, false, false, nil, false
 		k.hangUp()
 	}
@@ -239,7 +240,7 @@ func (c *client) send(op jute.Op, xid int32, body []byte) {
 	c.pending = append(c.pending, call{xid, op, body, c.w.now})
 	c.sent = c.w.now
 	c.w.stats.Requests++
-	c.record(check.Event{Kind: check.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
+	c.record(history.Event{Kind: history.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
 	h := jute.RequestHeader{Xid: xid, Op: op}
 	b, start := jute.BeginFrame(nil)
 	c.conn.write(jute.EndFrame(append(h.Append(b), body...), start))
@@ -313,7 +314,7 @@ func (c *client) answered(k *conn, frame []byte) {
 		return
 	}
 	// By the client's clock the timeout is what the slowest of clocks makes of it.
-	c.record(check.Event{Kind: check.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
+	c.record(history.Event{Kind: history.KindConnected, Conn: k.id, Session: a.SessionID, Num: a.Timeout - a.Timeout/driftMargin})
 	if a.Timeout <= 0 {
 		c.w.ledger.refused(c, k.l)
 		c.w.stats.Expired++
@@ -360,7 +361,7 @@ func (c *client) frame(k *conn, frame []byte) {
 	c.zxid = max(c.zxid, h.Zxid)
 	if h.Xid == jute.XidNotification {
 		c.w.stats.Events++
-		c.record(check.Event{Kind: check.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
+		c.record(history.Event{Kind: history.KindNotification, Conn: k.id, Zxid: h.Zxid, Body: body})
 		var e jute.WatcherEvent
 		e.Decode(d)
 		c.watches.fired(&e)
@@ -376,7 +377,7 @@ func (c *client) frame(k *conn, frame []byte) {
 	case jute.ErrEphemeralOnLocalSession:
 		c.w.stats.Confined++
 	}
-	c.record(check.Event{Kind: check.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
+	c.record(history.Event{Kind: history.KindReply, Conn: k.id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
 	for i := range c.pending {
 		if c.pending[i].xid == h.Xid {
 			q := c.pending[i]
@@ -394,8 +395,8 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	switch q.op {
 	case jute.OpAuth:
 		if code == jute.OK {
-			id := check.DigestID(c.user)
-			c.record(check.Event{Kind: check.KindIdentity, Conn: k.id, Body: id.Append(nil)})
+			id := traffic.DigestID(c.user)
+			c.record(history.Event{Kind: history.KindIdentity, Conn: k.id, Body: id.Append(nil)})
 			c.greet()
 		}
 		return

@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 	"slices"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -451,7 +451,7 @@ func (r *recorder) observe(res *tree.Result) {
 	g.aged(r.w, res, &q)
 	g.stamped(r.w, res.Time)
 	r.w.noted(res, &q, r.l)
-	e := check.Entry{
+	e := history.Entry{
 		Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(r.entries[r.next-1].Term),
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -32,7 +32,7 @@ func (c *client) asksTimeout() int64 {
 }
 
 // superDigest is the operator's, as a server is told of it.
-func superDigest() string { return check.DigestID(operatorUser).ID }
+func superDigest() string { return traffic.DigestID(operatorUser).ID }
 
 // busy reports whether a change was asked for and not answered.
 func (c *client) busy() bool { return c.w.now < c.unsure }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -69,7 +70,7 @@ type Result struct {
 	Simulated int64 // ns
 	Stats     Stats
 	Took      time.Duration
-	History   *check.History
+	History   *history.History
 }
 
 // OK reports whether nothing was wrong.
@@ -125,7 +126,7 @@ func newWorld(p Plan) *World {
 	if !p.wrongClocks() {
 		w.history.WallStart = wallStart // lets the checker compare the servers' times with its own
 	}
-	w.history.Servers = []check.ServerLog{{Server: 1}}
+	w.history.Servers = []history.ServerLog{{Server: 1}}
 	n := p.Servers + p.Spare + 1
 	w.cuts, w.links = make([][]int, n), make([][]*link, n)
 	for i := range n {

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
@@ -41,7 +41,7 @@ type World struct {
 	cuts    [][]int   // from, to; how many faults cut it. Row and column 0 stand for the clients' network
 	loss    []int     // percent; each fault adds one
 	double  []int     // percent of raft's messages that arrive twice; each fault adds one
-	history check.History
+	history history.History
 	conns   int32
 	ledger  ledger
 	stats   Stats
@@ -174,7 +174,7 @@ func (w *World) logger(id uint64) *slog.Logger {
 }
 
 // record appends to the history that is checked at the end.
-func (w *World) record(e check.Event) {
+func (w *World) record(e history.Event) {
 	e.Time = w.now
 	w.history.Events = append(w.history.Events, e)
 }

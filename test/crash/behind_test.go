@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -43,7 +44,7 @@ type flood struct {
 func startFlood(t *testing.T, keys int, addrs ...string) *flood {
 	f := &flood{t: t, stop: make(chan struct{})}
 	for i := range writers {
-		c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Timeout: sessionTimeout}, addrs[i%len(addrs)])
+		c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addrs[i%len(addrs)])
 		if err := c.Connect(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +63,10 @@ func (f *flood) end() {
 	f.wg.Wait()
 }
 
-func (f *flood) write(c *check.Client, root string, keys int) {
+func (f *flood) write(c *traffic.Client, root string, keys int) {
 	defer c.Drop()
 	data := make([]byte, 100)
-	var open []*check.Call
+	var open []*traffic.Call
 	send := func(op jute.Op, body []byte) bool {
 		call, err := c.Send(op, body)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -27,7 +27,7 @@ type Collector struct {
 	tree   *tree.Tree
 	next   uint64 // first index not read
 	gap    bool   // something was purged before it was read
-	list   []check.Entry
+	list   []history.Entry
 }
 
 // NewCollector returns one for a server; nothing is read yet.
@@ -123,7 +123,7 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 		if c.BodyMax > 0 && len(q.Body) > c.BodyMax {
 			return
 		}
-		e := check.Entry{
+		e := history.Entry{
 			Zxid: res.Zxid, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Time: res.Time, Term: int64(term), Digest: c.tree.Digest(),
 			Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 		}
@@ -136,7 +136,7 @@ func (c *Collector) entry(term, index uint64, data []byte) error {
 
 // Record writes what was read to the journal, and says whether that is all of
 // the log.
-func (c *Collector) Record(j *check.Journal) bool {
+func (c *Collector) Record(j *history.Journal) bool {
 	if c.gap {
 		return false
 	}

@@ -12,11 +12,12 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/zooid-project/zooid/internal/auth"
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -107,7 +108,7 @@ func TestDivergedWithoutMajority(t *testing.T) {
 	if _, err := victim.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Timeout: sessionTimeout}, other.Addr)
+	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, other.Addr)
 	if err := c.Connect(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,11 +199,11 @@ func write(t testing.TB, addr, path string) {
 	q := jute.CreateRequest{Path: path, ACL: jute.WorldACL(jute.PermAll)}
 	var err error
 	for deadline := time.Now().Add(startPatience); time.Now().Before(deadline); time.Sleep(readyPause) {
-		c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Timeout: sessionTimeout}, addr)
+		c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addr)
 		if err = c.Connect(); err != nil {
 			continue
 		}
-		var call *check.Call
+		var call *traffic.Call
 		call, err = c.Do(jute.OpCreate, q.Append(nil))
 		c.Close()
 		if err == nil && (call.Err == jute.OK || call.Err == jute.ErrNodeExists) {
@@ -215,7 +216,7 @@ func write(t testing.TB, addr, path string) {
 // contents lists a server's znodes with what their Stats say.
 func contents(t testing.TB, addr string) string {
 	t.Helper()
-	c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Timeout: sessionTimeout}, addr)
+	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addr)
 	if err := c.Connect(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -30,7 +31,7 @@ const (
 // record it: several requests on their way at a time, and after each broken
 // connection the next one.
 type Load struct {
-	Journal *check.Journal
+	Journal *history.Journal
 	// Addrs holds, for each client, the addresses it may use: one pins it.
 	Addrs       [][]string
 	Root        string
@@ -50,8 +51,8 @@ type Load struct {
 type loadClient struct {
 	load    *Load
 	number  int
-	c       *check.Client
-	mix     *check.Mix
+	c       *traffic.Client
+	mix     *traffic.Mix
 	started bool
 
 	answered, lost atomic.Int64
@@ -71,13 +72,13 @@ func (l *Load) Start() error {
 	for i, addrs := range l.Addrs {
 		user := users[i%len(users)]
 		c := &loadClient{load: l, number: i, refused: map[jute.Code]int{}}
-		c.c = check.NewClient(l.Journal, check.ClientOptions{Timeout: sessionTimeout, Digest: user}, addrs...)
-		c.mix = &check.Mix{
+		c.c = traffic.NewClient(l.Journal, traffic.ClientOptions{Timeout: sessionTimeout, Digest: user}, addrs...)
+		c.mix = &traffic.Mix{
 			Root: l.Root, Name: fmt.Sprintf("%d.%d", l.Seed, i), Persistent: i%3 == 2,
 			Rand: rand.New(rand.NewPCG(l.Seed, uint64(i))),
 		}
 		if user != "" {
-			c.mix.Identity = check.DigestID(user)
+			c.mix.Identity = traffic.DigestID(user)
 		}
 		l.clients = append(l.clients, c)
 		if err := c.connect(restPatience); err != nil {
@@ -107,7 +108,7 @@ func (c *loadClient) connect(patience time.Duration) error {
 		case err == nil:
 			c.started = true
 			return nil
-		case errors.Is(err, check.ErrExpired):
+		case errors.Is(err, traffic.ErrExpired):
 			if c.started {
 				c.expired.Add(1)
 			}
@@ -126,7 +127,7 @@ func (c *loadClient) connect(patience time.Duration) error {
 // drive sends requests until the load is stopped.
 func (c *loadClient) drive() {
 	rng := c.mix.Rand
-	var open []*check.Call
+	var open []*traffic.Call
 	settle := func(n int) {
 		for len(open) > n {
 			c.note(open[0])
@@ -170,7 +171,7 @@ func (c *loadClient) drive() {
 }
 
 // note counts an answer.
-func (c *loadClient) note(call *check.Call) {
+func (c *loadClient) note(call *traffic.Call) {
 	code := call.Wait()
 	if call.Lost {
 		c.lost.Add(1)

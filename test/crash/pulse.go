@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -17,7 +18,7 @@ const pulsePause = 2 * time.Millisecond
 // the other, and notes how long each took: what an application sees of a fault.
 type Pulse struct {
 	Server int // index
-	c      *check.Client
+	c      *traffic.Client
 	path   string
 	stop   chan struct{}
 	wg     sync.WaitGroup
@@ -33,9 +34,9 @@ type Pulse struct {
 type beat struct{ sent, answered time.Time }
 
 // StartPulse begins to write below root, which exists.
-func StartPulse(j *check.Journal, addr, root string, server int) (*Pulse, error) {
+func StartPulse(j *history.Journal, addr, root string, server int) (*Pulse, error) {
 	p := &Pulse{Server: server, path: fmt.Sprintf("%s/pulse%d", root, server), stop: make(chan struct{})}
-	p.c = check.NewClient(j, check.ClientOptions{Timeout: sessionTimeout}, addr)
+	p.c = traffic.NewClient(j, traffic.ClientOptions{Timeout: sessionTimeout}, addr)
 	if err := p.c.Connect(); err != nil {
 		return nil, fmt.Errorf("start the pulse on server %d: %w", server+1, err)
 	}

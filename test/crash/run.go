@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -51,7 +53,7 @@ type Run struct {
 	t          testing.TB
 	o          RunOptions
 	file       *os.File
-	journal    *check.Journal
+	journal    *history.Journal
 	collectors []*Collector
 	began      time.Time
 	outages    [][]outage // by server
@@ -70,12 +72,12 @@ func Begin(t testing.TB, o RunOptions) *Run {
 	if o.Config == nil {
 		o.Config = map[string]string{}
 	}
-	o.Config["DigestAuthenticationProvider.superDigest"] = check.DigestID(superUser).ID
+	o.Config["DigestAuthenticationProvider.superDigest"] = traffic.DigestID(superUser).ID
 	file, err := os.Create(filepath.Join(t.TempDir(), "history"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{Ensemble: Start(t, o.Options), t: t, o: o, file: file, journal: check.NewJournal(file), began: time.Now()}
+	r := &Run{Ensemble: Start(t, o.Options), t: t, o: o, file: file, journal: history.NewJournal(file), began: time.Now()}
 	t.Cleanup(func() { file.Close() })
 	for _, s := range r.Servers {
 		c := NewCollector(s.ID)
@@ -262,7 +264,7 @@ func (r *Run) judge(exact bool) *check.Report {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	h, err := check.Parse(b)
+	h, err := history.Parse(b)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -270,7 +272,7 @@ func (r *Run) judge(exact bool) *check.Report {
 		// Some of the log was purged unread. The clients' view alone can't tell
 		// which unanswered writes a tree must show.
 		h.Servers = nil
-		h.Events = slices.DeleteFunc(h.Events, func(e check.Event) bool { return e.Kind == check.KindDump })
+		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindDump })
 	}
 	o := check.Options{ExtendedTypes: true, ViolationsMax: 10}
 	if r.o.Strangers {
@@ -298,16 +300,16 @@ func (r *Run) dumpRoot() string {
 
 // leaveOutStrangers removes the requests of unrecorded sessions from the logs: none of
 // them is below the root of the load, and they may take gigabytes.
-func leaveOutStrangers(h *check.History) {
+func leaveOutStrangers(h *history.History) {
 	ours := map[int64]bool{0: true}
 	for i := range h.Events {
-		if e := &h.Events[i]; e.Kind == check.KindConnected {
+		if e := &h.Events[i]; e.Kind == history.KindConnected {
 			ours[e.Session] = true
 		}
 	}
 	for i := range h.Servers {
 		l := &h.Servers[i]
-		l.Entries = slices.DeleteFunc(l.Entries, func(e check.Entry) bool { return !ours[e.Session] })
+		l.Entries = slices.DeleteFunc(l.Entries, func(e history.Entry) bool { return !ours[e.Session] })
 	}
 }
 
@@ -331,8 +333,8 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // dump records every znode from a path on of a server at rest, read by the super
 // user over a session of its own.
-func dump(addr string, server int32, from string, j *check.Journal) error {
-	c := check.NewClient(check.NewJournal(discard{}), check.ClientOptions{Digest: superUser}, addr)
+func dump(addr string, server int32, from string, j *history.Journal) error {
+	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Digest: superUser}, addr)
 	if err := c.Connect(); err != nil {
 		return fmt.Errorf("dump server %d: %w", server, err)
 	}
@@ -356,7 +358,7 @@ func dump(addr string, server int32, from string, j *check.Journal) error {
 		if data.Err != jute.OK || list.Err != jute.OK {
 			return fmt.Errorf("dump server %d: read %s: %v, %v", server, path, data.Err, list.Err)
 		}
-		j.Record(check.Event{Kind: check.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
+		j.Record(history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
 		for _, name := range jute.NewDecoder(list.Body).Strings() {
 			paths = append(paths, strings.TrimSuffix(path, "/")+"/"+name)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -65,13 +65,13 @@ func (f *filler) empty() {
 // A probe is a client that asks one question at a time.
 type probe struct {
 	t *testing.T
-	c *check.Client
+	c *traffic.Client
 	n int
 }
 
 func (r *Run) probe(t *testing.T, server int, timeout time.Duration) *probe {
 	t.Helper()
-	p := &probe{t: t, c: check.NewClient(r.journal, check.ClientOptions{Timeout: timeout}, r.Servers[server].Addr)}
+	p := &probe{t: t, c: traffic.NewClient(r.journal, traffic.ClientOptions{Timeout: timeout}, r.Servers[server].Addr)}
 	if err := p.c.Connect(); err != nil {
 		t.Fatalf("a new client on server %d: %v", server+1, err)
 	}

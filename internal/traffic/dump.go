@@ -1,9 +1,10 @@
-package check
+package traffic
 
 import (
 	"fmt"
 	"io"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -13,13 +14,13 @@ import (
 // history, and who says as whom to read: ACLs may hide znodes from anybody but a
 // super user. The server must not change meanwhile. Nothing is recorded unless
 // everything could be read.
-func Dump(addr string, server int32, who ClientOptions, j *Journal) error {
-	c := NewClient(NewJournal(io.Discard), who, addr)
+func Dump(addr string, server int32, who ClientOptions, j *history.Journal) error {
+	c := NewClient(history.NewJournal(io.Discard), who, addr)
 	if err := c.Connect(); err != nil {
 		return fmt.Errorf("dump server %d: %w", server, err)
 	}
 	defer c.Close()
-	var found []Event
+	var found []history.Event
 	paths := []string{"/"}
 	for len(paths) > 0 {
 		path := paths[0]
@@ -36,7 +37,7 @@ func Dump(addr string, server int32, who ClientOptions, j *Journal) error {
 		if data.Err != jute.OK || list.Err != jute.OK {
 			return fmt.Errorf("dump server %d: %s can't be read: %w; dump as one who may read everything", server, path, max(data.Err, list.Err))
 		}
-		found = append(found, Event{Kind: KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
+		found = append(found, history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
 		if path == "/" {
 			path = ""
 		}

@@ -1,4 +1,4 @@
-package check
+package traffic
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -18,7 +19,7 @@ import (
 // twice or lost, the counter counts every acknowledged increment.
 type Recipes struct {
 	Addrs     []string
-	Journal   *Journal
+	Journal   *history.Journal
 	Root      string
 	Clients   int
 	Rounds    int           // per client

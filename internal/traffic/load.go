@@ -1,4 +1,4 @@
-package check
+package traffic
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -17,7 +18,7 @@ import (
 // everything below the root, and all sessions are closed.
 type Load struct {
 	Addrs       []string
-	Journal     *Journal
+	Journal     *history.Journal
 	Root        string // created if need be
 	Clients     int
 	Requests    int           // in all

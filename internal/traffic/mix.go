@@ -1,4 +1,4 @@
-package check
+package traffic
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ var mixWeights = [...]struct {
 	weight int
 	draw   func(*Mix) (jute.Op, []byte)
 }{
-	{18, (*Mix).getData},
+	{18, (*Mix).GetData},
 	{8, (*Mix).exists},
 	{12, (*Mix).getChildren},
 	{3, (*Mix).getACL},
@@ -112,7 +112,8 @@ func (g *Mix) acl() []jute.ACL {
 	return append(jute.WorldACL(jute.PermWrite|jute.PermCreate|jute.PermDelete), mine)
 }
 
-func (g *Mix) getData() (jute.Op, []byte) {
+// GetData draws a read of data.
+func (g *Mix) GetData() (jute.Op, []byte) {
 	r := jute.PathWatchRequest{Path: g.path(), Watch: g.watchFlag()}
 	return jute.OpGetData, r.Append(nil)
 }

@@ -1,4 +1,12 @@
-package check
+// Package history holds what was recorded in one run of a coordination service: each wire event of its clients, in the
+// order of their times, and the servers' committed logs.
+//
+//	event.go    the kinds of event, the entries of a log, a History of both
+//	journal.go  a Journal writes a history while it happens; the file's format
+//	history.go  reading a file, and merging several
+//
+// Package check judges a History, package traffic and the simulator make them.
+package history
 
 import "github.com/zooid-project/zooid/jute"
 
@@ -50,11 +58,11 @@ type Event struct {
 	Kind    Kind
 }
 
-// op returns the operation of a request.
-func (e *Event) op() jute.Op { return jute.Op(e.Num) }
+// Op returns the operation of a request.
+func (e *Event) Op() jute.Op { return jute.Op(e.Num) }
 
-// code returns the error code of a reply.
-func (e *Event) code() jute.Code { return jute.Code(e.Num) }
+// Code returns the error code of a reply.
+func (e *Event) Code() jute.Code { return jute.Code(e.Num) }
 
 // An Entry is one request in a server's committed log, as that server dumps it
 // after a run.

@@ -1,13 +1,25 @@
-package check
+// Package traffic makes histories of running servers: clients that send a random
+// mix of requests, or play recipes, and record every wire event.
+//
+// [Client] is a raw client that records everything in a history.Journal. [Load]
+// drives many of them with the random [Mix]; [Recipes] drives locks, a queue and a
+// counter whose own invariants are checked too. Every value written is unique, so
+// that a read names its writer. [Dump] records what a server holds in the end.
+// The simulator draws from the same Mix.
+package traffic
 
 import (
 	"bufio"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -26,7 +38,7 @@ const outstandingMax = 1000
 // requests apart even across reconnects. Its methods may be used by several
 // goroutines, but for Connect.
 type Client struct {
-	journal *Journal
+	journal *history.Journal
 	addrs   []string
 	opt     ClientOptions
 	next    int // of addrs
@@ -84,7 +96,7 @@ func (c *Call) Wait() jute.Code {
 
 // NewClient returns a client that has not connected yet and will try addrs in
 // turn.
-func NewClient(j *Journal, opt ClientOptions, addrs ...string) *Client {
+func NewClient(j *history.Journal, opt ClientOptions, addrs ...string) *Client {
 	if opt.Timeout == 0 {
 		opt.Timeout = 10 * time.Second
 	}
@@ -115,7 +127,7 @@ func (c *Client) Connect() error {
 	id := c.journal.NewConn()
 	if err = c.handshake(conn, r, id); err != nil {
 		conn.Close()
-		c.journal.Record(Event{Kind: KindDisconnect, Conn: id})
+		c.journal.Record(history.Event{Kind: history.KindDisconnect, Conn: id})
 		return fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	conn.SetDeadline(time.Time{})
@@ -135,7 +147,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	}
 	b, start := jute.BeginFrame(nil)
 	b = jute.EndFrame(q.Append(b), start)
-	c.journal.Record(Event{Kind: KindConnect, Conn: id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
+	c.journal.Record(history.Event{Kind: history.KindConnect, Conn: id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
 	if _, err := conn.Write(b); err != nil {
 		return err
 	}
@@ -149,7 +161,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	if d.Err() != nil {
 		return d.Err()
 	}
-	c.journal.Record(Event{Kind: KindConnected, Conn: id, Session: a.SessionID, Num: a.Timeout})
+	c.journal.Record(history.Event{Kind: history.KindConnected, Conn: id, Session: a.SessionID, Num: a.Timeout})
 	if a.Timeout <= 0 {
 		c.mu.Lock()
 		c.session, c.passwd, c.zxid, c.xid, c.watches = 0, nil, 0, 0, watchList{}
@@ -174,7 +186,7 @@ func (c *Client) greet() error {
 			return fmt.Errorf("authenticate as %q: %w", c.opt.Digest, code)
 		}
 		id := DigestID(c.opt.Digest)
-		c.journal.Record(Event{Kind: KindIdentity, Conn: c.id, Body: id.Append(nil)})
+		c.journal.Record(history.Event{Kind: history.KindIdentity, Conn: c.id, Body: id.Append(nil)})
 	}
 	c.mu.Lock()
 	op, body := c.watches.setWatches(c.zxid)
@@ -210,7 +222,7 @@ func (c *Client) send(op jute.Op, xid int32, body []byte) (*Call, error) {
 	c.buf = jute.EndFrame(append(h.Append(b), body...), start)
 	c.pending = append(c.pending, call)
 	c.lastUse = time.Now()
-	c.journal.Record(Event{Kind: KindRequest, Conn: c.id, Xid: xid, Num: int32(op), Body: body})
+	c.journal.Record(history.Event{Kind: history.KindRequest, Conn: c.id, Xid: xid, Num: int32(op), Body: body})
 	if _, err := c.conn.Write(c.buf); err != nil {
 		c.conn.Close() // the reader notices and ends the connection's calls
 	}
@@ -268,7 +280,7 @@ func (c *Client) readLoop(conn net.Conn, r *bufio.Reader, id int32, timeout time
 	}
 	conn.Close()
 	c.mu.Lock()
-	c.journal.Record(Event{Kind: KindDisconnect, Conn: id})
+	c.journal.Record(history.Event{Kind: history.KindDisconnect, Conn: id})
 	lost := c.pending
 	c.conn, c.pending = nil, nil
 	c.room.Broadcast()
@@ -291,7 +303,7 @@ func (c *Client) received(id int32, frame []byte) {
 		c.zxid = h.Zxid
 	}
 	if h.Xid == jute.XidNotification {
-		c.journal.Record(Event{Kind: KindNotification, Conn: id, Zxid: h.Zxid, Body: body})
+		c.journal.Record(history.Event{Kind: history.KindNotification, Conn: id, Zxid: h.Zxid, Body: body})
 		var w jute.WatcherEvent
 		w.Decode(d)
 		c.watches.fired(&w)
@@ -301,7 +313,7 @@ func (c *Client) received(id int32, frame []byte) {
 		}
 		return
 	}
-	c.journal.Record(Event{Kind: KindReply, Conn: id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
+	c.journal.Record(history.Event{Kind: history.KindReply, Conn: id, Xid: h.Xid, Zxid: h.Zxid, Num: int32(h.Err), Body: body})
 	call := c.take(h.Xid)
 	if call == nil {
 		c.mu.Unlock()
@@ -342,4 +354,12 @@ func (c *Client) pingLoop(conn net.Conn, timeout time.Duration, done chan struct
 			}
 		}
 	}
+}
+
+// DigestID returns the identity that a digest authentication with
+// "user:password" grants, by the default algorithm.
+func DigestID(userPassword string) jute.ID {
+	user, _, _ := strings.Cut(userPassword, ":")
+	sum := sha1.Sum([]byte(userPassword))
+	return jute.ID{Scheme: "digest", ID: user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }

@@ -1,0 +1,72 @@
+package traffic_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/zk/zktest"
+)
+
+// TestTrafficIsRecordedWhole: what the load and the recipes do on a server, with connections that are dropped, gives a
+// history that is judged good, and not because next to nothing is in it.
+func TestTrafficIsRecordedWhole(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Split(zktest.Start(t, zktest.Options{}).Connect(), ",")
+	var file bytes.Buffer
+	j := history.NewJournal(&file)
+	load := traffic.Load{Addrs: addrs, Journal: j, Root: "/load", Clients: 4, Requests: 3000, DropEvery: 200, Seed: 1}
+	if err := load.Run(); err != nil {
+		t.Fatal(err)
+	}
+	recipes := traffic.Recipes{Addrs: addrs, Journal: j, Root: "/recipes", Clients: 3, Rounds: 5, DropEvery: 4}
+	if err := recipes.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := check.Check(h, check.Options{})
+	if !r.OK() || r.Answered < 2500 || r.Notifications < 10 || r.Conns < 10 {
+		var text strings.Builder
+		r.Print(&text, h)
+		t.Errorf("the checker's report:\n%s", &text)
+	}
+}
+
+// TestDumpTellsAll: a znode that a server holds is in its dump, and one that is lost is missed by the checker.
+func TestDumpTellsAll(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Split(zktest.Start(t, zktest.Options{SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}).Connect(), ",")
+	var file bytes.Buffer
+	j := history.NewJournal(&file)
+	load := traffic.Load{Addrs: addrs, Journal: j, Root: "/load", Clients: 1, Requests: 200, Seed: 2}
+	if err := load.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := traffic.Dump(addrs[0], 1, traffic.ClientOptions{Digest: "super:test"}, j); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := check.Check(h, check.Options{}); !r.OK() {
+		t.Fatalf("violations %v", r.Violations)
+	}
+	h.Events = h.Events[:len(h.Events)-1] // the dump's last znode
+	if r := check.Check(h, check.Options{}); !slices.Equal(r.Rules(), []check.Rule{check.Durability}) {
+		t.Errorf("a lost znode violates %v", r.Rules())
+	}
+}
