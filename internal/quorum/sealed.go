@@ -25,7 +25,8 @@ const (
 	recordSizeMax = 64 << 10 // of the bytes before they are sealed
 	recordHead    = 4
 	recordTag     = 16
-	// recordsAtOnce is how many records are handed to the socket together.
+	// recordsAtOnce is how many records are handed to the socket together, and how many
+	// are read from it at most.
 	recordsAtOnce = 4
 )
 
@@ -51,7 +52,7 @@ func newSealed(c net.Conn, psk, shared, transcript []byte, dialled bool) (net.Co
 		}
 		return cipher.NewGCM(block)
 	}
-	s := &sealed{Conn: c, r: bufio.NewReaderSize(c, recordHead+recordSizeMax+recordTag)}
+	s := &sealed{Conn: c, r: bufio.NewReaderSize(c, recordsAtOnce*(recordHead+recordSizeMax+recordTag))}
 	var err, err2 error
 	s.in, err = direction("zooid peer listener")
 	s.out, err2 = direction("zooid peer dialler")

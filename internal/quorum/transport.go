@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -374,7 +375,10 @@ func (t *transport) refuse(h hello) string {
 }
 
 func (t *transport) read(c net.Conn, from, number uint64) error {
-	r := bufio.NewReaderSize(c, 256<<10)
+	r := io.Reader(c)
+	if _, buffered := c.(*sealed); !buffered {
+		r = bufio.NewReaderSize(c, 256<<10)
+	}
 	for {
 		kind, payload, err := readFrame(r, t.frames.take())
 		if err != nil {

@@ -184,7 +184,11 @@ func (c *client) stuck() {
 		return
 	}
 	q := c.pending[0]
-	if waits := c.w.now - max(q.at, c.w.lastFault); waits > answerPatience {
+	patience := int64(answerPatience)
+	if q.op == jute.OpReconfig {
+		patience += lagPatience // until a server that was empty has asked to join, twice at worst, and caught up
+	}
+	if waits := c.w.now - max(q.at, c.w.lastFault); waits > patience {
 		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index, c.server.id, q.op, float64(q.at)/1e9)
 	}
 }

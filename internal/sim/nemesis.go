@@ -322,13 +322,22 @@ func usedBytes(fs *storage.MemFS) uint64 {
 	return total - free
 }
 
-// lie lets fsync lie for a while; then the power goes off.
+// lie lets fsync lie for a while; then the power goes off, once the ensemble can do without
+// what the disk loses: the server may have been given a vote meanwhile, one of two.
 func (w *World) lie(s *host, f Fault) {
 	s.disk.lied = true
 	s.disk.fs.LieAboutSync = true
-	w.after(f.Dur, func() {
-		s.unplug(f.Arg, second)
-		w.after(powerPatience, func() { s.disk.fs.LieAboutSync = false })
-	})
+	var pull func()
+	pull = func() {
+		switch {
+		case w.healed:
+		case w.spares(s):
+			s.unplug(f.Arg, second)
+			w.after(powerPatience, func() { s.disk.fs.LieAboutSync = false })
+		default:
+			w.after(second, pull)
+		}
+	}
+	w.after(f.Dur, pull)
 	w.after(f.Dur+replacePause, s.replace)
 }
