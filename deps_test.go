@@ -44,7 +44,7 @@ internal/export:  jute
 internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
-zk/gozk:          zk jute
+zk/gozk/zk:       zk jute
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
 internal/status:  internal/cli internal/config

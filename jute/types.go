@@ -165,6 +165,9 @@ const (
 	EventDataWatchRemoved       EventType = 5
 	EventChildWatchRemoved      EventType = 6
 	EventPersistentWatchRemoved EventType = 7
+
+	// EventResync is package zk's: events may have been missed.
+	EventResync EventType = 100
 )
 
 // KeeperState is the state field of a WatcherEvent; servers always send

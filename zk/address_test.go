@@ -139,7 +139,7 @@ func TestChrootAtRoot(t *testing.T) {
 // An auth request leaves the queue when it is sent: who waits for room then has it.
 func TestAuthMakesRoom(t *testing.T) {
 	t.Parallel()
-	scripted(t, Options{OutstandingMax: 1}, func(t *testing.T, c *Client, n *network) {
+	scripted(t, Options{MaxOutstanding: 1}, func(t *testing.T, c *Client, n *network) {
 		got := make(chan error, 2)
 		go func() { got <- c.AddAuth(context.Background(), "digest", []byte("a:b")) }()
 		synctest.Wait()

@@ -152,7 +152,7 @@ func (k *call) decode(body []byte, owned bool) error {
 }
 
 // A callQueue is a first-in first-out ring of calls. Its size is bounded by the
-// session's OutstandingMax plus its own few calls.
+// session's MaxOutstanding plus its own few calls.
 type callQueue struct {
 	ring []*call // the length is a power of two
 	head int

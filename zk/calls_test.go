@@ -136,7 +136,7 @@ func TestWithdrawnCall(t *testing.T) {
 	})...)
 }
 
-// With OutstandingMax calls open the next one waits, and leaves with its context.
+// With MaxOutstanding calls open the next one waits, and leaves with its context.
 func TestOutstandingMax(t *testing.T) {
 	t.Parallel()
 	release := func(p *peer) {
@@ -151,7 +151,7 @@ func TestOutstandingMax(t *testing.T) {
 		}
 		p.serve()
 	}
-	scripted(t, Options{OutstandingMax: 4}, func(t *testing.T, c *Client, _ *network) {
+	scripted(t, Options{MaxOutstanding: 4}, func(t *testing.T, c *Client, _ *network) {
 		p := c.Pipeline()
 		for range 4 {
 			p.Get(t.Context(), "/a")
@@ -411,12 +411,42 @@ func TestCreateProtectedPlain(t *testing.T) {
 	}
 }
 
+// A znode that was there before a client's first call isn't taken for its own.
+func TestCreateProtectedByANewClient(t *testing.T) {
+	t.Parallel()
+	scripted(t, Options{}, func(t *testing.T, c *Client, _ *network) {
+		if path, _, err := c.CreateProtected(t.Context(), "/n", []byte("same"), ModePersistent, WorldACL(PermAll)); !errors.Is(err, ErrNodeExists) {
+			t.Errorf("created %s, %v", path, err)
+		}
+	}, func(p *peer) {
+		p.accept()
+		for r := p.next(); r.op != jute.OpCreate2; r = p.next() {
+			p.obey(r, 50)
+		}
+	}, func(p *peer) {
+		p.accept()
+		p.reply(p.want(jute.OpCreate2).xid, 61, ErrNodeExists, nil)
+		stat := Stat{Czxid: 40}
+		for r := p.next(); ; r = p.next() {
+			switch r.op {
+			case jute.OpExists:
+				p.reply(r.xid, 61, jute.OK, stat.Append(nil))
+			case jute.OpGetData:
+				res := jute.GetDataResponse{Data: []byte("same"), Stat: stat}
+				p.reply(r.xid, 61, jute.OK, res.Append(nil))
+			default:
+				p.obey(r, 61)
+			}
+		}
+	})
+}
+
 // What no server would accept is refused here, with reason and place, and
 // without a connection.
 func TestRefusedLocally(t *testing.T) {
 	t.Parallel()
 	everybody := WorldACL(PermAll)
-	scripted(t, Options{RequestBytesMax: 200}, func(t *testing.T, c *Client, n *network) {
+	scripted(t, Options{MaxRequestBytes: 200}, func(t *testing.T, c *Client, n *network) {
 		ctx := t.Context()
 		create := func(path string, mode CreateMode, acl []ACL) func() error {
 			return func() error { _, err := c.Create(ctx, path, nil, mode, acl); return err }
@@ -468,8 +498,8 @@ func TestRefusedLocally(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Options{
-		{SessionTimeout: -1}, {SessionTimeout: 1}, {SessionTimeout: timeoutMax + 1}, {OutstandingMax: -1},
-		{RequestBytesMax: -1}, {ResponseBytesMax: -1}, {WatchQueueMax: -1},
+		{SessionTimeout: -1}, {SessionTimeout: 1}, {SessionTimeout: timeoutMax + 1}, {MaxOutstanding: -1},
+		{MaxRequestBytes: -1}, {MaxResponseBytes: -1}, {MaxUnreadEvents: -1},
 		{Resume: Session{ID: 1, Passwd: []byte("short")}}, {Auth: []Auth{{}}},
 	} {
 		if c, err := New("a", o); err == nil {
@@ -537,6 +567,7 @@ func TestCreateProtectedInDoubt(t *testing.T) {
 		}
 	}, func(p *peer) {
 		p.accept()
+		p.obey(p.want(jute.OpSync), 50)
 		p.want(jute.OpCreate2)
 	}, nil)
 }

@@ -144,9 +144,9 @@ func (c *Client) newPlainCall(op jute.Op, path string) *call {
 // sized completes the frame and refuses one the server would refuse.
 func (c *Client) sized(k *call, b []byte) (*call, error) {
 	k.end(b)
-	if n := len(k.req) - 4; n > c.s.opt.RequestBytesMax {
+	if n := len(k.req) - 4; n > c.s.opt.MaxRequestBytes {
 		return nil, &Error{Op: k.op.String(), Path: k.path, Err: ErrRequestTooLarge,
-			detail: fmt.Sprintf("it has %d bytes; servers take at most %d (jute.maxbuffer; Options.RequestBytesMax)", n, c.s.opt.RequestBytesMax)}
+			detail: fmt.Sprintf("it has %d bytes; servers take at most %d (jute.maxbuffer; Options.MaxRequestBytes)", n, c.s.opt.MaxRequestBytes)}
 	}
 	return k, nil
 }

@@ -196,7 +196,7 @@ func TestTLSIsReadAtEachDial(t *testing.T) {
 		}
 	}()
 	var asked atomic.Int32
-	c, err := Open(t.Context(), listener.Addr().String(), Options{TLS: func() (*tls.Config, error) {
+	c, err := Open(t.Context(), listener.Addr().String(), Options{GetTLSConfig: func() (*tls.Config, error) {
 		if asked.Add(1) == 2 {
 			return nil, errors.New("certificate being renewed")
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// PortDefault is the client port of a server named without one.
-const PortDefault = 2181
+// DefaultPort is the client port of a server named without one.
+const DefaultPort = 2181
 
 // A ConnectString is the parsed form of "host:port,host:port/chroot".
 type ConnectString struct {
@@ -34,7 +34,7 @@ func (e *ConnectStringError) Error() string {
 
 // ParseConnectString reads "host[:port][,host[:port]]...[/chroot]", the form
 // all ZooKeeper clients share. IPv6 addresses stand in brackets; the port is
-// PortDefault if left out; blanks around a server are ignored. Host names are
+// DefaultPort if left out; blanks around a server are ignored. Host names are
 // not resolved here but at each connection attempt. The error is a
 // *ConnectStringError.
 func ParseConnectString(text string) (ConnectString, error) {
@@ -102,7 +102,7 @@ func parseServer(s string) (server, reason string) {
 	if host == "" || strings.ContainsAny(host, " \t\n\r") {
 		return "", fmt.Sprintf("%q has no proper host name", s)
 	}
-	number := PortDefault
+	number := DefaultPort
 	if port != "" {
 		n, err := strconv.ParseUint(port[1:], 10, 16)
 		if err != nil || n == 0 {

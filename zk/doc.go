@@ -26,7 +26,7 @@
 //
 //	zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("app:secret")}}}
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
-//	zk.Options{TLS: func() (*tls.Config, error) { ... }} // a certificate
+//	zk.Options{TLSConfig: &tls.Config{...}} // a certificate
 //
 // [Client.AddAuth] adds to the first. Other SASL mechanisms, such as Kerberos, are a
 // [SASLMechanism] that the program brings. Credentials that a server refuses end the
@@ -105,12 +105,12 @@
 //
 // Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues
 // and caches; [github.com/zooid-project/zooid/zk/zktest] runs real servers inside a
-// test and makes them fail; [github.com/zooid-project/zooid/zk/gozk] has the interface
+// test and makes them fail; [github.com/zooid-project/zooid/zk/gozk/zk] has the interface
 // of go-zookeeper/zk, for programs that use that.
 //
 // # Limits
 //
-// Everything that queues is bounded: requests under way (Options.OutstandingMax),
+// Everything that queues is bounded: requests under way (Options.MaxOutstanding),
 // their bytes, unread events, unread state changes, the size of requests and
 // replies. Where a bound is met, the caller waits or gets an error that names it, such
 // as [ErrRequestTooLarge] or [ErrReplyTooLarge].

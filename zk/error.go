@@ -13,8 +13,8 @@ import (
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrWatchEnded      = errors.New("the watch has ended")
-	ErrRequestTooLarge = errors.New("the request is too large") // and was not sent; see Options.RequestBytesMax
-	ErrReplyTooLarge   = errors.New("the reply is too large")   // and cost the connection; see Options.ResponseBytesMax
+	ErrRequestTooLarge = errors.New("the request is too large") // and was not sent; see Options.MaxRequestBytes
+	ErrReplyTooLarge   = errors.New("the reply is too large")   // and cost the connection; see Options.MaxResponseBytes
 )
 
 // An Error says which operation failed, on what, at which server and why. Err is
@@ -120,7 +120,7 @@ func hint(op jute.Op, code Code) string {
 		return "connected to a server without quorum, which answers reads only"
 	case ErrInvalidACL:
 		return "no entry names an identity the server accepts (scheme auth needs AddAuth first)"
-	case ErrSessionClosedNoSASL:
+	case ErrSessionClosedRequireSASLAuth:
 		return "the server admits only clients that prove who they are (Options.SASL, Options.Auth)"
 	case ErrThrottledOp:
 		return "the server sheds load; try again later"

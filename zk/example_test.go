@@ -1,22 +1,46 @@
 package zk_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/zktest"
 )
+
+// withServer runs an example with a client of a server of its own.
+func withServer(example func(ctx context.Context, c *zk.Client)) {
+	servers, err := zktest.Serve(zktest.Options{})
+	check(err)
+	defer servers.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, servers.Connect(), zk.Options{})
+	check(err)
+	defer c.Close()
+	example(ctx, c)
+}
+
+// check ends an example that goes wrong.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
 func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c, err := zk.Open(ctx, "zk1:2181,zk2:2181/app", zk.Options{
 		SessionTimeout: 20 * time.Second,
-		Auth:           []zk.Auth{{Scheme: "digest", Auth: []byte("app:secret")}},
+		Auth:           []zk.Auth{zk.DigestAuth("app", "secret")},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -30,8 +54,8 @@ func ExampleOpen() {
 }
 
 // Certificates are read for each connection, so renewed ones are picked up.
-func ExampleOptions_tLS() {
-	opt := zk.Options{TLS: func() (*tls.Config, error) {
+func ExampleOptions_getTLSConfig() {
+	opt := zk.Options{GetTLSConfig: func() (*tls.Config, error) {
 		pair, err := tls.LoadX509KeyPair("client.crt", "client.key")
 		return &tls.Config{Certificates: []tls.Certificate{pair}}, err
 	}}
@@ -40,6 +64,159 @@ func ExampleOptions_tLS() {
 		log.Fatal(err)
 	}
 	defer c.Close()
+}
+
+// A login by SASL, on connections that nobody can listen to.
+func Example_saslOverTLS() {
+	authorities := x509.NewCertPool()
+	pem, err := os.ReadFile("ca.pem")
+	if err != nil {
+		log.Fatal(err)
+	}
+	authorities.AppendCertsFromPEM(pem)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, "zk1:2281,zk2:2281", zk.Options{
+		TLSConfig: &tls.Config{RootCAs: authorities},
+		SASL:      zk.DigestMD5("app", os.Getenv("APP_PASSWORD")),
+	})
+	if err != nil {
+		log.Fatal(err) // also if the server refuses the login: zk.ErrAuthFailed
+	}
+	defer c.Close()
+	who, err := c.WhoAmI(ctx)
+	fmt.Println(who, err)
+}
+
+// A login by SASL.
+func ExampleDigestMD5() {
+	servers, err := zktest.Serve(zktest.Options{Users: map[string]string{"app": "secret"}})
+	check(err)
+	defer servers.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, servers.Connect(), zk.Options{SASL: zk.DigestMD5("app", "secret")})
+	check(err)
+	defer c.Close()
+	who, err := c.WhoAmI(ctx)
+	fmt.Println(who[len(who)-1], err)
+
+	_, err = zk.Open(ctx, servers.Connect(), zk.Options{SASL: zk.DigestMD5("app", "guessed")})
+	fmt.Println(errors.Is(err, zk.ErrAuthFailed))
+	// Output:
+	// {sasl app} <nil>
+	// true
+}
+
+// What is only for one user.
+func ExampleDigestACL() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		_, err := c.Create(ctx, "/secrets", nil, zk.ModePersistent, zk.DigestACL(zk.PermAll, "app", "secret"))
+		check(err)
+		_, _, err = c.Get(ctx, "/secrets")
+		fmt.Println(errors.Is(err, zk.ErrNoAuth))
+		check(c.AddAuth(ctx, "digest", []byte("app:secret")))
+		_, _, err = c.Get(ctx, "/secrets")
+		fmt.Println(err)
+	})
+	// Output:
+	// true
+	// <nil>
+}
+
+// A policy of one's own: it is asked only about what may be repeated without harm.
+func ExampleOptions_retry() {
+	patient := zk.RetrySafe(10)
+	opt := zk.Options{Retry: func(attempt int, err error) (time.Duration, bool) {
+		log.Printf("attempt %d: %v", attempt, err)
+		return patient(attempt, err)
+	}}
+	c, err := zk.New("zk1,zk2,zk3", opt)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+}
+
+// A write that may have been applied isn't repeated by the client. Here the program
+// finds out, by the version, which only this call can have left.
+func ExampleRetryable() {
+	write := func(ctx context.Context, c *zk.Client, path string, data []byte) error {
+		for {
+			before, stat, err := c.Get(ctx, path)
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(before, data) {
+				return nil // by an earlier attempt, or by somebody else
+			}
+			_, err = c.Set(ctx, path, data, stat.Version)
+			if err == nil || !zk.Retryable(err) && !zk.MaybeApplied(err) || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	withServer(func(ctx context.Context, c *zk.Client) {
+		_, err := c.Create(ctx, "/color", []byte("blue"), zk.ModePersistent, zk.OpenACL())
+		check(err)
+		fmt.Println(write(ctx, c, "/color", []byte("red")))
+	})
+	// Output: <nil>
+}
+
+// A program sees only what is below its root.
+func ExampleClient_Chroot() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		check(c.EnsurePath(ctx, "/tenants/a", zk.OpenACL()))
+		tenant, err := c.Chroot("/tenants/a")
+		check(err)
+		path, err := tenant.Create(ctx, "/config", nil, zk.ModePersistent, zk.OpenACL())
+		fmt.Println(path, err)
+		_, there, err := c.Exists(ctx, "/tenants/a/config")
+		fmt.Println(there, err)
+	})
+	// Output:
+	// /config <nil>
+	// true <nil>
+}
+
+// A znode with everything above it, and a tree with everything below it.
+func ExampleClient_CreateAll() {
+	withServer(func(ctx context.Context, c *zk.Client) {
+		path, err := c.CreateAll(ctx, "/apps/shop/workers/w-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
+		fmt.Println(path, err)
+		fmt.Println(c.DeleteAll(ctx, "/apps"))
+		_, there, err := c.Exists(ctx, "/apps")
+		fmt.Println(there, err)
+	})
+	// Output:
+	// /apps/shop/workers/w-0000000000 <nil>
+	// <nil>
+	// false <nil>
+}
+
+// A program that goes on when its session has expired. Locks, elections and caches
+// for such programs are in package recipe.
+func ExampleSessions_Run() {
+	servers, err := zktest.Serve(zktest.Options{})
+	check(err)
+	defer servers.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	sessions := zk.NewSessions(func() (*zk.Client, error) {
+		return zk.New(servers.Connect(), zk.Options{})
+	})
+	defer sessions.Close()
+	err = sessions.Run(ctx, func(c *zk.Client) error { // with each session anew
+		_, err := c.Create(ctx, "/here", nil, zk.ModeEphemeral, zk.OpenACL())
+		fmt.Println("registered:", err)
+		return err // or work until the session is over
+	})
+	fmt.Println(err)
+	// Output:
+	// registered: <nil>
+	// <nil>
 }
 
 func ExampleParseConnectString() {
@@ -59,7 +236,7 @@ func ExampleError() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.Create(context.Background(), "/a//b", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+	_, err = c.Create(context.Background(), "/a//b", nil, zk.ModePersistent, zk.OpenACL())
 	fmt.Println(err)
 	e, _ := errors.AsType[*zk.Error](err)
 	fmt.Println(e.Op, e.Path, zk.MaybeApplied(err))
@@ -89,7 +266,7 @@ func ExampleMaybeApplied() {
 		}
 	}
 	withServer(func(ctx context.Context, c *zk.Client) {
-		_, err := c.Create(ctx, "/counter", []byte("41"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		_, err := c.Create(ctx, "/counter", []byte("41"), zk.ModePersistent, zk.OpenACL())
 		check(err)
 		check(increment(ctx, c))
 		data, _, err := c.Get(ctx, "/counter")
@@ -103,14 +280,14 @@ func ExampleClient_Multi() {
 	move := func(ctx context.Context, c *zk.Client, from, to string, version int32, data []byte) error {
 		_, err := c.Multi(ctx,
 			zk.DeleteOp(from, version),
-			zk.CreateOp(to, data, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+			zk.CreateOp(to, data, zk.ModePersistent, zk.OpenACL()))
 		if failed, ok := errors.AsType[*zk.MultiError](err); ok {
 			return fmt.Errorf("nothing was moved, because of %s: %w", failed.Path, failed.Code)
 		}
 		return err
 	}
 	withServer(func(ctx context.Context, c *zk.Client) {
-		_, stat, err := c.CreateStat(ctx, "/a", []byte("x"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		_, stat, err := c.CreateStat(ctx, "/a", []byte("x"), zk.ModePersistent, zk.OpenACL())
 		check(err)
 		fmt.Println(move(ctx, c, "/a", "/no/such/place", stat.Version, []byte("x")))
 		fmt.Println(move(ctx, c, "/a", "/b", stat.Version, []byte("x")))
@@ -128,7 +305,7 @@ func ExampleClient_Pipeline() {
 		for i := range 3 {
 			path := fmt.Sprint("/n", i)
 			paths = append(paths, path)
-			p.Create(ctx, path, []byte("data of "+path), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+			p.Create(ctx, path, []byte("data of "+path), zk.ModePersistent, zk.OpenACL())
 		}
 		var sent []zk.Future[zk.Node]
 		for _, path := range paths {
@@ -151,7 +328,7 @@ func ExampleWatch_Events() {
 		w, err := c.AddWatch(ctx, "/services", zk.AddWatchPersistentRecursive)
 		check(err)
 		for _, path := range []string{"/services", "/services/web", "/services/web/1"} {
-			_, err := c.Create(ctx, path, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll))
+			_, err := c.Create(ctx, path, nil, zk.ModePersistent, zk.OpenACL())
 			check(err)
 		}
 		check(c.Delete(ctx, "/services/web/1", zk.AnyVersion))
@@ -171,7 +348,7 @@ func ExampleWatch_Events() {
 // A one-shot watch is how to wait for a change of what one has read.
 func ExampleClient_GetW() {
 	withServer(func(ctx context.Context, c *zk.Client) {
-		_, err := c.Create(ctx, "/config", []byte("old"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+		_, err := c.Create(ctx, "/config", []byte("old"), zk.ModePersistent, zk.OpenACL())
 		check(err)
 		data, stat, w, err := c.GetW(ctx, "/config")
 		check(err)
@@ -189,7 +366,7 @@ func ExampleClient_GetW() {
 // A znode that is surely made once, though the answer may be lost.
 func ExampleClient_CreateProtected() {
 	withServer(func(ctx context.Context, c *zk.Client) {
-		path, _, err := c.CreateProtected(ctx, "/job-", nil, zk.ModeEphemeralSequential, zk.WorldACL(zk.PermAll))
+		path, _, err := c.CreateProtected(ctx, "/job-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
 		check(err)
 		fmt.Println(path[:len("/_c_")], path[len(path)-len("-job-0000000000"):])
 	})

@@ -131,15 +131,19 @@ func timingOf(session time.Duration, servers int) timing {
 // dial opens a connection to server at addr, with TLS if configured.
 func dial(ctx context.Context, o *Options, server, addr string) (net.Conn, error) {
 	conn, err := o.Dial(ctx, "tcp", addr)
-	if err != nil || o.TLS == nil {
+	if err != nil || o.TLSConfig == nil && o.GetTLSConfig == nil {
 		return conn, err
 	}
-	config, err := o.TLS()
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("TLS configuration: %w", err)
+	config := o.TLSConfig
+	if o.GetTLSConfig != nil {
+		if config, err = o.GetTLSConfig(); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("TLS configuration: %w", err)
+		}
 	}
-	config = config.Clone()
+	if config = config.Clone(); config == nil {
+		config = new(tls.Config)
+	}
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(server)
 	}

@@ -363,7 +363,7 @@ func TestLiveCutConnections(t *testing.T) {
 // Many goroutines share a client; every conditional write succeeds once.
 func TestLiveConcurrentCounter(t *testing.T) {
 	t.Parallel()
-	c, _, ctx := live(t, zk.Options{OutstandingMax: 8})
+	c, _, ctx := live(t, zk.Options{MaxOutstanding: 8})
 	must[string](t)(c.Create(ctx, "/n", []byte("0"), zk.ModePersistent, world))
 	const callers, each = 16, 10
 	var wait sync.WaitGroup

@@ -3,7 +3,6 @@ package zk_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,10 +78,4 @@ func TestDigestMD5Apache(t *testing.T) {
 	t.Cleanup(stop)
 	p := zktest.NewProxy(t, func() string { return address })
 	testLogin(t, p.Address(), p.Cut)
-}
-
-func ExampleDigestMD5() {
-	opt := zk.Options{SASL: zk.DigestMD5("app", os.Getenv("APP_PASSWORD"))}
-	fmt.Println(opt.SASL)
-	// Output: DIGEST-MD5 as app
 }

@@ -15,26 +15,26 @@ import (
 
 // The values used where Options leaves a field zero.
 const (
-	// SessionTimeoutDefault is 10 s: within what a server with the usual
+	// DefaultSessionTimeout is 10 s: within what a server with the usual
 	// tickTime of 2 s grants (4 s to 40 s).
-	SessionTimeoutDefault = 10 * time.Second
+	DefaultSessionTimeout = 10 * time.Second
 
-	// OutstandingMaxDefault is the number of unanswered requests from which
+	// DefaultMaxOutstanding is the number of unanswered requests from which
 	// Apache's server stops reading a connection (globalOutstandingLimit).
-	OutstandingMaxDefault = 1000
+	DefaultMaxOutstanding = 1000
 
-	// RequestBytesMaxDefault is the server's own limit (jute.maxbuffer); it
+	// DefaultMaxRequestBytes is the server's own limit (jute.maxbuffer); it
 	// closes the connection on anything larger, so refusing here is kinder.
-	RequestBytesMaxDefault = jute.MaxBufferDefault
+	DefaultMaxRequestBytes = jute.MaxBufferDefault
 
-	// ResponseBytesMaxDefault is far above jute.maxbuffer, as servers don't
+	// DefaultMaxResponseBytes is far above jute.maxbuffer, as servers don't
 	// limit their replies and a list of a million children takes some 20 MB.
 	// Memory is taken as bytes arrive, so the limit costs nothing unless used.
-	ResponseBytesMaxDefault = 64 << 20
+	DefaultMaxResponseBytes = 64 << 20
 
-	// WatchQueueMaxDefault bounds the events a persistent watch holds for a user
+	// DefaultMaxUnreadEvents bounds the events a persistent watch holds for a user
 	// who doesn't read; at about 64 bytes each this is 256 KiB.
-	WatchQueueMaxDefault = 4096
+	DefaultMaxUnreadEvents = 4096
 )
 
 // Options adjust a client. The zero value is a good choice.
@@ -42,7 +42,7 @@ type Options struct {
 	// SessionTimeout is how long the server keeps the session, and its
 	// ephemeral znodes, without hearing from this client. The server clamps it
 	// to its own bounds; Client.Session tells the outcome. It is sent in whole
-	// milliseconds. 0 means SessionTimeoutDefault.
+	// milliseconds. 0 means DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
 	// Resume continues an existing session rather than opening one: what
@@ -65,15 +65,19 @@ type Options struct {
 
 	// Dial replaces the net.Dialer that opens connections. It is called for each
 	// attempt with the address as the connect string has it, so it resolves names
-	// each time, and must return when ctx ends. TLS, if set, is put on top of what
-	// it returns. Without Dial, an attempt tries all addresses of a name in turn
+	// each time, and must return when ctx ends. TLS, if configured, is put on top of
+	// what it returns. Without Dial, an attempt tries all addresses of a name in turn
 	// until one serves the session.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// TLS, if set, is called for each connection, so that renewed certificates
-	// and authorities are picked up. The config is cloned; ServerName is set to
-	// the host's name if empty.
-	TLS func() (*tls.Config, error)
+	// TLSConfig, if set, makes each connection one by TLS. It is cloned; a
+	// ServerName that is empty becomes the host's name.
+	TLSConfig *tls.Config
+
+	// GetTLSConfig, if set, is asked for each connection's TLSConfig, so that
+	// renewed certificates and authorities are picked up. Its error fails the
+	// attempt.
+	GetTLSConfig func() (*tls.Config, error)
 
 	// Logger gets connects, losses and whatever an operator should know. Nil
 	// discards.
@@ -85,21 +89,21 @@ type Options struct {
 	// once, and may call no method that waits.
 	Notified func(Event)
 
-	// OutstandingMax bounds the requests queued or unanswered; one more waits
-	// for room. 0 means OutstandingMaxDefault.
-	OutstandingMax int
+	// MaxOutstanding bounds the requests queued or unanswered; one more waits
+	// for room. 0 means DefaultMaxOutstanding.
+	MaxOutstanding int
 
-	// RequestBytesMax bounds a request; set it to the servers' jute.maxbuffer.
-	// 0 means RequestBytesMaxDefault.
-	RequestBytesMax int
+	// MaxRequestBytes bounds a request; set it to the servers' jute.maxbuffer.
+	// 0 means DefaultMaxRequestBytes.
+	MaxRequestBytes int
 
-	// ResponseBytesMax bounds a reply; a larger one fails its request and the
-	// connection. 0 means ResponseBytesMaxDefault.
-	ResponseBytesMax int
+	// MaxResponseBytes bounds a reply; a larger one fails its request and the
+	// connection. 0 means DefaultMaxResponseBytes.
+	MaxResponseBytes int
 
-	// WatchQueueMax bounds the unread events of a persistent watch; one more
-	// replaces all of them by an EventResync. 0 means WatchQueueMaxDefault.
-	WatchQueueMax int
+	// MaxUnreadEvents bounds the unread events of a persistent watch; one more
+	// replaces all of them by an EventResync. 0 means DefaultMaxUnreadEvents.
+	MaxUnreadEvents int
 
 	// Retry decides whether a failed call is sent again, and after which pause.
 	// It is asked only when Retryable(err) holds, so no policy can apply a write
@@ -184,10 +188,10 @@ func (o Options) complete() (Options, error) {
 		value *int
 		usual int
 	}{
-		{"OutstandingMax", &o.OutstandingMax, OutstandingMaxDefault},
-		{"RequestBytesMax", &o.RequestBytesMax, RequestBytesMaxDefault},
-		{"ResponseBytesMax", &o.ResponseBytesMax, ResponseBytesMaxDefault},
-		{"WatchQueueMax", &o.WatchQueueMax, WatchQueueMaxDefault},
+		{"MaxOutstanding", &o.MaxOutstanding, DefaultMaxOutstanding},
+		{"MaxRequestBytes", &o.MaxRequestBytes, DefaultMaxRequestBytes},
+		{"MaxResponseBytes", &o.MaxResponseBytes, DefaultMaxResponseBytes},
+		{"MaxUnreadEvents", &o.MaxUnreadEvents, DefaultMaxUnreadEvents},
 	} {
 		if *n.value < 0 {
 			return o, fmt.Errorf("zk: Options.%s is %d; it must not be negative", n.name, *n.value)
@@ -197,7 +201,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if o.SessionTimeout == 0 {
-		o.SessionTimeout = SessionTimeoutDefault
+		o.SessionTimeout = DefaultSessionTimeout
 	}
 	if o.SessionTimeout < timeoutMin || o.SessionTimeout > timeoutMax {
 		return o, fmt.Errorf("zk: Options.SessionTimeout is %v; it must be from %v to %v", o.SessionTimeout, timeoutMin, timeoutMax)

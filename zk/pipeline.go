@@ -19,7 +19,7 @@ type pin struct{ epoch int64 }
 // every later one, so a write is never applied where an earlier one of the same
 // pipeline was lost. Nothing is retried. Start another pipeline then.
 //
-// The context of a call bounds the wait for room (Options.OutstandingMax); once
+// The context of a call bounds the wait for room (Options.MaxOutstanding); once
 // the method has returned without a failed Future, the call is on its way
 // whatever happens to the context. Calls of one goroutine keep their order.
 type Pipeline struct {

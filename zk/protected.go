@@ -31,11 +31,11 @@ type made struct {
 // that nobody knows of: when ctx ends first the work goes on behind the caller, and
 // what it has made is deleted; it all ends with the session.
 //
-// In the other modes a znode that exists already counts as made by this call if it
-// was created since the call began and, for an ephemeral, belongs to this session;
-// for others, if it still has the data given. Two clients creating the same
-// persistent znode with the same data at the same moment may so both succeed. When
-// ctx ends, MaybeApplied tells.
+// In the other modes a znode that exists after a lost reply counts as made by this
+// call if it is newer than all that this client had heard of when the call began
+// and, for an ephemeral, belongs to this session; for others, if it still has the
+// data given. Two clients creating the same persistent znode with the same data at
+// the same moment may so both succeed. When ctx ends, MaybeApplied tells.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')
 	if !mode.Sequential() || slash < 0 {
@@ -153,9 +153,13 @@ func (c *Client) deleteSurely(ctx context.Context, path string) {
 
 // createOnce creates the znode at path, and looks whose it is where it can't know.
 func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) made {
-	c.s.mu.Lock()
-	before := c.s.zxidSeen
-	c.s.mu.Unlock()
+	before := c.zxidSeen()
+	if before == 0 && !mode.Ephemeral() { // a new client, which has heard of nothing that exists
+		if err := c.Sync(ctx, path); err != nil && !again(ctx, err) {
+			return made{err: err}
+		}
+		before = c.zxidSeen()
+	}
 	for unsure := false; ; {
 		created, stat, err := c.CreateStat(ctx, path, data, mode, acl)
 		if unsure && errors.Is(err, ErrNodeExists) {
@@ -176,6 +180,13 @@ func (c *Client) createOnce(ctx context.Context, path string, data []byte, mode 
 			return made{created, stat, err}
 		}
 	}
+}
+
+// zxidSeen returns the latest change the client may have heard of.
+func (c *Client) zxidSeen() int64 {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.s.zxidSeen
 }
 
 // madeHere reports whether the znode at path can be taken for one this session

@@ -17,7 +17,7 @@ import (
 // makes no sense, and returns why.
 func (s *session) receive(l *link) error {
 	for {
-		frame, owned, err := l.nextFrame(s.opt.ResponseBytesMax)
+		frame, owned, err := l.nextFrame(s.opt.MaxResponseBytes)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the server closed the connection")

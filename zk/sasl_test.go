@@ -134,7 +134,7 @@ func TestLoginRefused(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(p *peer, r request){
 		"refuses":             func(p *peer, r request) { p.reply(r.xid, 0, ErrAuthFailed, (&jute.SASLPacket{}).Append(nil)) },
-		"refuses: ":           func(p *peer, r request) { p.reply(r.xid, 0, ErrSessionClosedNoSASL, nil) },
+		"refuses: ":           func(p *peer, r request) { p.reply(r.xid, 0, ErrSessionClosedRequireSASLAuth, nil) },
 		"takes no such login": func(p *peer, r request) { p.replyToken(r, nil) },
 	} {
 		scripted(t, Options{SASL: password{}}, func(t *testing.T, c *Client, _ *network) {

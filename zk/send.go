@@ -59,7 +59,7 @@ func (s *session) submit(ctx context.Context, k *call) error {
 }
 
 func (s *session) hasRoom() bool {
-	return s.calls.n < s.opt.OutstandingMax && s.unsentBytes < unsentMax
+	return s.calls.n < s.opt.MaxOutstanding && s.unsentBytes < unsentMax
 }
 
 // wake lets one waiting caller look again if there is room or an end; it wakes

@@ -187,7 +187,7 @@ func (s *session) failCalls(server string, cause, why error) {
 		e := lossError(k, server, sent, why)
 		if tooLarge, ok := errors.AsType[*jute.FrameSizeError](why); ok && sent && k == s.blamed {
 			*e = Error{Op: e.Op, Path: e.Path, Server: server, Err: ErrReplyTooLarge, maybeApplied: e.maybeApplied,
-				detail: fmt.Sprintf("it has %d bytes, and Options.ResponseBytesMax is %d", tooLarge.Size, tooLarge.Max)}
+				detail: fmt.Sprintf("it has %d bytes, and Options.MaxResponseBytes is %d", tooLarge.Size, tooLarge.Max)}
 		} else if cause != ErrConnectionLoss {
 			e.Err, e.retryable = cause, false
 		}

@@ -293,10 +293,10 @@ func TestOpenNamesTroubles(t *testing.T) {
 
 func TestReplyTooLarge(t *testing.T) {
 	t.Parallel()
-	scripted(t, Options{ResponseBytesMax: 1000}, func(t *testing.T, c *Client, n *network) {
+	scripted(t, Options{MaxResponseBytes: 1000}, func(t *testing.T, c *Client, n *network) {
 		_, _, err := c.Get(t.Context(), "/a")
 		isError(t, err, ErrReplyTooLarge, "getData")
-		if Retryable(err) || !strings.Contains(err.Error(), "1001 bytes, and Options.ResponseBytesMax is 1000") {
+		if Retryable(err) || !strings.Contains(err.Error(), "1001 bytes, and Options.MaxResponseBytes is 1000") {
 			t.Errorf("error %v", err)
 		}
 		get(t, c, "/b")

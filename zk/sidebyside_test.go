@@ -162,7 +162,7 @@ func openTheirs(t *testing.T, address, op string, n int) duelist {
 	var d duelist
 	var all []*gozk.Conn
 	for range n {
-		c, events, err := gozk.Connect([]string{address}, zk.SessionTimeoutDefault, gozk.WithLogger(noLog{}))
+		c, events, err := gozk.Connect([]string{address}, zk.DefaultSessionTimeout, gozk.WithLogger(noLog{}))
 		if err != nil {
 			t.Fatal(err)
 		}

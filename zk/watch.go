@@ -14,19 +14,8 @@ type Event struct {
 	Zxid int64  // of the change; -1 if the server doesn't tell
 }
 
-var eventNames = map[EventType]string{
-	EventNodeCreated: "NodeCreated", EventNodeDeleted: "NodeDeleted", EventNodeDataChanged: "NodeDataChanged",
-	EventNodeChildrenChanged: "NodeChildrenChanged", EventResync: "Resync",
-}
-
 // String returns type and path.
-func (e Event) String() string {
-	name, ok := eventNames[e.Type]
-	if !ok {
-		name = fmt.Sprintf("EventType(%d)", int32(e.Type))
-	}
-	return name + " " + e.Path
-}
+func (e Event) String() string { return e.Type.String() + " " + e.Path }
 
 // A Watch delivers events in the order the server sent them. It outlives lost
 // connections: the client re-registers it, and a one-shot watch whose event
@@ -51,7 +40,7 @@ func (c *Client) newWatch(abs string, kind watchKind) *Watch {
 	w := &Watch{s: c.s, path: abs, root: c.root, kind: kind}
 	limit := 1
 	if kind.persistent() {
-		limit = c.s.opt.WatchQueueMax
+		limit = c.s.opt.MaxUnreadEvents
 	}
 	w.box = newMailbox(limit, func([]Event) Event { return w.resync() })
 	return w

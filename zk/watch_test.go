@@ -351,7 +351,7 @@ func TestAbandonedWatch(t *testing.T) {
 // holds up the connection.
 func TestWatchOverflow(t *testing.T) {
 	t.Parallel()
-	scripted(t, Options{WatchQueueMax: 10}, func(t *testing.T, c *Client, _ *network) {
+	scripted(t, Options{MaxUnreadEvents: 10}, func(t *testing.T, c *Client, _ *network) {
 		w, err := c.AddWatch(t.Context(), "/a", AddWatchPersistent)
 		if err != nil {
 			t.Fatal(err)
@@ -481,7 +481,7 @@ func FuzzServerBytes(f *testing.F) {
 	ops := []jute.Op{jute.OpGetData, jute.OpExists, jute.OpCreate, jute.OpCreate2, jute.OpGetACL, jute.OpGetChildren2, jute.OpGetEphemerals,
 		jute.OpGetAllChildrenNumber, jute.OpWhoAmI, jute.OpMulti, jute.OpMultiRead, jute.OpAddWatch}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		opt, err := Options{ResponseBytesMax: 1 << 16}.complete()
+		opt, err := Options{MaxResponseBytes: 1 << 16}.complete()
 		if err != nil {
 			t.Fatal(err)
 		}

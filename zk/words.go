@@ -46,8 +46,7 @@ const (
 	EventNodeDeleted         = jute.EventNodeDeleted
 	EventNodeDataChanged     = jute.EventNodeDataChanged
 	EventNodeChildrenChanged = jute.EventNodeChildrenChanged
-
-	EventResync EventType = 100
+	EventResync              = jute.EventResync
 )
 
 // The modes of AddWatch. A recursive watch covers the znode and all its
@@ -67,44 +66,44 @@ const (
 	WatcherPersistentRecursive = jute.WatcherPersistentRecursive
 )
 
-// The errors a server answers with; use them with errors.Is.
+// The codes a server answers with, all of them errors; use them with errors.Is.
 const (
-	ErrSystemError             = jute.ErrSystemError
-	ErrRuntimeInconsistency    = jute.ErrRuntimeInconsistency
-	ErrDataInconsistency       = jute.ErrDataInconsistency
-	ErrConnectionLoss          = jute.ErrConnectionLoss
-	ErrMarshallingError        = jute.ErrMarshallingError
-	ErrUnimplemented           = jute.ErrUnimplemented
-	ErrBadArguments            = jute.ErrBadArguments
-	ErrUnknownSession          = jute.ErrUnknownSession
-	ErrNewConfigNoQuorum       = jute.ErrNewConfigNoQuorum
-	ErrReconfigInProgress      = jute.ErrReconfigInProgress
-	ErrNoNode                  = jute.ErrNoNode
-	ErrNoAuth                  = jute.ErrNoAuth
-	ErrBadVersion              = jute.ErrBadVersion
-	ErrNoChildrenForEphemerals = jute.ErrNoChildrenForEphemerals
-	ErrNodeExists              = jute.ErrNodeExists
-	ErrNotEmpty                = jute.ErrNotEmpty
-	ErrSessionExpired          = jute.ErrSessionExpired
-	ErrInvalidACL              = jute.ErrInvalidACL
-	ErrAuthFailed              = jute.ErrAuthFailed
-	ErrSessionMoved            = jute.ErrSessionMoved
-	ErrNotReadOnly             = jute.ErrNotReadOnly
-	ErrEphemeralOnLocalSession = jute.ErrEphemeralOnLocalSession
-	ErrNoWatcher               = jute.ErrNoWatcher
-	ErrReconfigDisabled        = jute.ErrReconfigDisabled
-	ErrSessionClosedNoSASL     = jute.ErrSessionClosedRequireSASLAuth
-	ErrQuotaExceeded           = jute.ErrQuotaExceeded
-	ErrThrottledOp             = jute.ErrThrottledOp
+	ErrSystemError                  = jute.ErrSystemError
+	ErrRuntimeInconsistency         = jute.ErrRuntimeInconsistency
+	ErrDataInconsistency            = jute.ErrDataInconsistency
+	ErrConnectionLoss               = jute.ErrConnectionLoss
+	ErrMarshallingError             = jute.ErrMarshallingError
+	ErrUnimplemented                = jute.ErrUnimplemented
+	ErrOperationTimeout             = jute.ErrOperationTimeout
+	ErrBadArguments                 = jute.ErrBadArguments
+	ErrUnknownSession               = jute.ErrUnknownSession
+	ErrNewConfigNoQuorum            = jute.ErrNewConfigNoQuorum
+	ErrReconfigInProgress           = jute.ErrReconfigInProgress
+	ErrAPIError                     = jute.ErrAPIError
+	ErrNoNode                       = jute.ErrNoNode
+	ErrNoAuth                       = jute.ErrNoAuth
+	ErrBadVersion                   = jute.ErrBadVersion
+	ErrNoChildrenForEphemerals      = jute.ErrNoChildrenForEphemerals
+	ErrNodeExists                   = jute.ErrNodeExists
+	ErrNotEmpty                     = jute.ErrNotEmpty
+	ErrSessionExpired               = jute.ErrSessionExpired
+	ErrInvalidCallback              = jute.ErrInvalidCallback
+	ErrInvalidACL                   = jute.ErrInvalidACL
+	ErrAuthFailed                   = jute.ErrAuthFailed
+	ErrSessionMoved                 = jute.ErrSessionMoved
+	ErrNotReadOnly                  = jute.ErrNotReadOnly
+	ErrEphemeralOnLocalSession      = jute.ErrEphemeralOnLocalSession
+	ErrNoWatcher                    = jute.ErrNoWatcher
+	ErrRequestTimeout               = jute.ErrRequestTimeout
+	ErrReconfigDisabled             = jute.ErrReconfigDisabled
+	ErrSessionClosedRequireSASLAuth = jute.ErrSessionClosedRequireSASLAuth
+	ErrQuotaExceeded                = jute.ErrQuotaExceeded
+	ErrThrottledOp                  = jute.ErrThrottledOp
 )
 
 // AnyVersion makes Delete, Set and SetACL unconditional.
 const AnyVersion int32 = -1
 
-// WorldACL returns the list that grants perms to everybody.
-func WorldACL(perms Perm) []ACL { return jute.WorldACL(perms) }
-
-// CreatorACL returns the list that grants everything to the identities the
-// client has proved by AddAuth, Options.Auth, Options.SASL or a TLS certificate, and
-// nothing to others.
-func CreatorACL() []ACL { return []ACL{{Perms: PermAll, ID: ID{Scheme: "auth"}}} }
+// CheckPath reports whether path may name a znode: nil, or an error that says what
+// is wrong with it and where. Every call checks its path by itself.
+func CheckPath(path string) error { return jute.CheckPath(path) }

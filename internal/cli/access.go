@@ -36,10 +36,10 @@ type access struct {
 func (a *access) put(o *zk.Options) {
 	o.Auth = a.auth
 	if a.secure {
-		o.TLS = a.tls
+		o.GetTLSConfig = a.tls
 	}
 	if a.requestMax > 0 {
-		o.RequestBytesMax, o.ResponseBytesMax = a.requestMax, max(a.requestMax, zk.ResponseBytesMaxDefault)
+		o.MaxRequestBytes, o.MaxResponseBytes = a.requestMax, max(a.requestMax, zk.DefaultMaxResponseBytes)
 	}
 	a.login.put(o)
 }

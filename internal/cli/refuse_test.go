@@ -195,7 +195,7 @@ func TestCopyOfReadOnlyParents(t *testing.T) {
 		c, v := open(t, address), newSession(t, address)
 		plant(t, c, "/from", "/from/a", "/from/a/b", "/from/a/b/c=1", "/from/z")
 		// This fits a request of its own, 56 bytes beside it, but not one with the 18 of a transaction more.
-		large := strings.Repeat("x", zk.RequestBytesMaxDefault-65)
+		large := strings.Repeat("x", zk.DefaultMaxRequestBytes-65)
 		if _, err := c.Set(t.Context(), "/from/z", []byte(large), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ import (
 //
 // It needs a server that knows persistent watches (3.6 or later).
 type Cache struct {
-	sessions *Sessions
+	sessions *zk.Sessions
 	root     string
 	depth    int // of the deepest znodes below root
 	stop     context.CancelFunc
@@ -43,17 +43,19 @@ const depthAll = 1 << 30
 
 // NewNodeCache begins to follow the znode at path, which needn't exist. The caller
 // must Close the Cache.
-func NewNodeCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, 0) }
+func NewNodeCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 0) }
 
 // NewChildrenCache begins to follow the znode at path and its children. The caller
 // must Close the Cache.
-func NewChildrenCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, 1) }
+func NewChildrenCache(sessions *zk.Sessions, path string) *Cache { return newCache(sessions, path, 1) }
 
 // NewTreeCache begins to follow the znode at path and all its descendants. The
 // caller must Close the Cache.
-func NewTreeCache(sessions *Sessions, path string) *Cache { return newCache(sessions, path, depthAll) }
+func NewTreeCache(sessions *zk.Sessions, path string) *Cache {
+	return newCache(sessions, path, depthAll)
+}
 
-func newCache(sessions *Sessions, root string, depth int) *Cache {
+func newCache(sessions *zk.Sessions, root string, depth int) *Cache {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &Cache{
 		sessions: sessions, root: root, depth: depth, stop: stop, done: make(chan struct{}),
@@ -114,7 +116,7 @@ func (k *Cache) Close() {
 
 func (k *Cache) run(ctx context.Context) {
 	defer close(k.done)
-	err := k.sessions.run(ctx, func(c *zk.Client) error {
+	err := k.sessions.Run(ctx, func(c *zk.Client) error {
 		err := k.follow(ctx, c)
 		k.setFresh(false)
 		return err

@@ -177,8 +177,8 @@ func TestCacheSmallReplies(t *testing.T) {
 			_, err := c.Create(a.ctx, fmt.Sprint("/small/", i), make([]byte, 1000), zk.ModePersistent, zk.WorldACL(zk.PermAll))
 			a.must(err)
 		}
-		s := recipe.NewSessions(func() (*zk.Client, error) {
-			return zk.New(a.connect, zk.Options{SessionTimeout: sessionTimeout, ResponseBytesMax: 4000, RequestBytesMax: 4000})
+		s := zk.NewSessions(func() (*zk.Client, error) {
+			return zk.New(a.connect, zk.Options{SessionTimeout: sessionTimeout, MaxResponseBytes: 4000, MaxRequestBytes: 4000})
 		})
 		defer s.Close()
 		k := recipe.NewTreeCache(s, "/small")

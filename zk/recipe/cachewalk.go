@@ -15,7 +15,7 @@ import (
 const (
 	// batchMax bounds the znodes read by one request. With the usual
 	// jute.maxbuffer of 1 MB the reply is half of what a client takes
-	// (zk.ResponseBytesMaxDefault), however large the znodes are.
+	// (zk.DefaultMaxResponseBytes), however large the znodes are.
 	batchMax = 32
 
 	// listingMax bounds the names asked for by one request, unless one znode has
@@ -23,7 +23,7 @@ const (
 	listingMax = 20_000
 
 	// requestsAtOnce hides the round trip, and leaves room for the client's other
-	// calls (zk.OutstandingMaxDefault).
+	// calls (zk.DefaultMaxOutstanding).
 	requestsAtOnce = 16
 )
 

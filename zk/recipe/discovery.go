@@ -63,13 +63,13 @@ func (i *Instance) UnmarshalJSON(data []byte) error {
 // A Discovery registers and finds instances of services. The layout is that of
 // Curator's: path/service/id, an ephemeral znode with JSON in it.
 type Discovery struct {
-	sessions *Sessions
+	sessions *zk.Sessions
 	path     string
 	opt      Options
 }
 
 // NewDiscovery returns the discovery at path. Options.Data isn't used.
-func NewDiscovery(sessions *Sessions, path string, opt Options) *Discovery {
+func NewDiscovery(sessions *zk.Sessions, path string, opt Options) *Discovery {
 	return &Discovery{sessions, path, opt}
 }
 

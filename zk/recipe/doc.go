@@ -28,10 +28,10 @@
 // Locks, barriers, queues and values take a [zk.Client], which is one session: when
 // it has expired, they fail, and nothing that depended on the session is left. What
 // should live as long as the process (Election, Latch, Ephemeral, Group,
-// Discovery, the caches) takes a [Sessions], and goes on with the next session by
-// itself. Everything that shares a Sessions shares its session:
+// Discovery, the caches) takes a [zk.Sessions], and goes on with the next session by
+// itself. Everything that shares a zk.Sessions shares its session:
 //
-//	sessions := recipe.NewSessions(func() (*zk.Client, error) {
+//	sessions := zk.NewSessions(func() (*zk.Client, error) {
 //		return zk.New("zk1,zk2,zk3/app", zk.Options{})
 //	})
 //	defer sessions.Close()
@@ -55,7 +55,7 @@
 //
 // The session expires. Locks, leases and leadership are lost ([ErrLost]) and go to
 // the next in line; memberships and claims are gone. Calls fail with
-// [zk.ErrSessionExpired]. Recipes on a Sessions begin anew in the next session. A
+// [zk.ErrSessionExpired]. Recipes on a zk.Sessions begin anew in the next session. A
 // Ledger's commit whose reply was lost before the expiry is the one case in which
 // nobody can know what happened; its error satisfies [zk.MaybeApplied].
 //
@@ -72,7 +72,7 @@
 // remembers the highest it has seen and refuses what comes with a lower one. If the
 // resource is in ZooKeeper itself, [Held.Guard] does that in one step:
 //
-//	_, err = c.Multi(ctx, held.Guard(), zk.SetOp("/state", next, zk.AnyVersion))
+//	_, err = held.Client().Multi(ctx, held.Guard(), zk.SetOp("/state", next, zk.AnyVersion))
 //
 // # Fleets of several languages
 //

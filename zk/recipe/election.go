@@ -19,14 +19,14 @@ import (
 // with the same token; if the session has expired, the client takes part again
 // with a new one.
 type Election struct {
-	sessions *Sessions
+	sessions *zk.Sessions
 	path     string
 	opt      Options
 }
 
 // NewElection returns the election whose candidates are children of path.
 // Nothing is created yet.
-func NewElection(sessions *Sessions, path string, opt Options) *Election {
+func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 	return &Election{sessions, path, opt}
 }
 
@@ -38,11 +38,11 @@ func NewElection(sessions *Sessions, path string, opt Options) *Election {
 //
 // If lead returns while there is no doubt, Run resigns and returns its error;
 // who wants to lead again calls Run again. Run also returns when ctx ends, when
-// the Sessions have ended, and when the server refuses what it must do.
+// the zk.Sessions have ended, and when the server refuses what it must do.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held
-		err := e.sessions.run(ctx, func(c *zk.Client) (err error) {
+		err := e.sessions.Run(ctx, func(c *zk.Client) (err error) {
 			held, err = NewMutex(c, e.path, e.opt).Lock(ctx)
 			return err
 		})

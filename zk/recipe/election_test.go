@@ -201,7 +201,7 @@ func TestLatch(t *testing.T) {
 func TestSessionsOfOne(t *testing.T) {
 	each(t, func(a *arena) {
 		c := a.client()
-		s := recipe.NewSessions(func() (*zk.Client, error) { return c, nil })
+		s := zk.NewSessions(func() (*zk.Client, error) { return c, nil })
 		l := recipe.NewLatch(s, "/latch", recipe.Options{})
 		defer l.Close()
 		_, err := l.Wait(a.ctx)
@@ -214,7 +214,7 @@ func TestSessionsOfOne(t *testing.T) {
 	})
 }
 
-// When the Sessions are closed, long-lived recipes end with an error.
+// When the zk.Sessions are closed, long-lived recipes end with an error.
 func TestSessionsClosed(t *testing.T) {
 	each(t, func(a *arena) {
 		s := a.source()

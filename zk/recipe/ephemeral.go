@@ -19,7 +19,7 @@ import (
 // this name, such as an earlier one of the same process that has not expired yet,
 // its end is waited for.
 type Ephemeral struct {
-	sessions *Sessions
+	sessions *zk.Sessions
 	path     string
 	opt      Options
 	stop     context.CancelFunc
@@ -35,7 +35,7 @@ type Ephemeral struct {
 
 // NewEphemeral begins to keep the znode at path, with Options.Data. The caller
 // must Close it.
-func NewEphemeral(sessions *Sessions, path string, opt Options) *Ephemeral {
+func NewEphemeral(sessions *zk.Sessions, path string, opt Options) *Ephemeral {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Ephemeral{sessions: sessions, path: path, opt: opt, data: opt.Data, edition: 1, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
 	go e.run(ctx)
@@ -44,7 +44,7 @@ func NewEphemeral(sessions *Sessions, path string, opt Options) *Ephemeral {
 
 func (e *Ephemeral) run(ctx context.Context) {
 	defer close(e.done)
-	err := e.sessions.run(ctx, func(c *zk.Client) error {
+	err := e.sessions.Run(ctx, func(c *zk.Client) error {
 		err := e.keep(ctx, c)
 		e.publish(0, nil)
 		return err
@@ -69,6 +69,7 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 		}
 	}()
 	stored := 0 // the edition in the znode, 0 if that isn't known
+	var pace recreation
 	for {
 		e.mu.Lock()
 		data, edition, changed := e.data, e.edition, e.changed
@@ -84,8 +85,14 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 		switch {
 		case !ok:
 			w.Close()
+			e.publish(0, nil)
+			if !pace.wait(ctx) {
+				return ctx.Err()
+			}
 			stored = edition
-			err = create(ctx, c, e.path, data, zk.ModeEphemeral, e.opt.acl())
+			if err = create(ctx, c, e.path, data, zk.ModeEphemeral, e.opt.acl()); errors.Is(err, zk.ErrNoNode) {
+				return err // there is no place for it
+			}
 		case !mine:
 			e.publish(0, nil)
 			err = waitFor(ctx, w, nil)
@@ -103,6 +110,25 @@ func (e *Ephemeral) keep(ctx context.Context, c *zk.Client) error {
 			return err
 		}
 	}
+}
+
+// A recreation paces the creation of a znode that somebody else deletes: the first
+// one is made at once, the next ones after a pause that doubles as long as they are
+// deleted within vanishedPauseMax.
+type recreation struct {
+	rest time.Duration
+	last time.Time // when the last one was made
+}
+
+// wait waits until the next one may be made, and reports false if ctx ended first.
+func (r *recreation) wait(ctx context.Context) bool {
+	if time.Since(r.last) > 2*vanishedPauseMax {
+		r.rest = 0
+	}
+	ok := r.rest == 0 || pause(ctx, r.rest)
+	r.rest = min(max(2*r.rest, vanishedPause), vanishedPauseMax)
+	r.last = time.Now()
+	return ok
 }
 
 // waitFor waits until w has fired or changed is closed, and ends w.

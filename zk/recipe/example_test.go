@@ -5,28 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
+	"github.com/zooid-project/zooid/zk/zktest"
 )
 
 // withServer runs an example with the sessions of a server of its own, and the
 // first of them.
-func withServer(example func(ctx context.Context, c *zk.Client, sessions *recipe.Sessions)) {
-	dir, err := os.MkdirTemp("", "recipe-example-")
+func withServer(example func(ctx context.Context, c *zk.Client, sessions *zk.Sessions)) {
+	servers, err := zktest.Serve(zktest.Options{})
 	check(err)
-	defer os.RemoveAll(dir)
-	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}})
-	check(err)
-	defer s.Close()
+	defer servers.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	sessions := recipe.NewSessions(func() (*zk.Client, error) {
-		return zk.New(s.Addrs()[0].String(), zk.Options{})
-	})
+	sessions := zk.NewSessions(func() (*zk.Client, error) { return zk.New(servers.Connect(), zk.Options{}) })
 	defer sessions.Close()
 	c, err := sessions.Client(ctx)
 	check(err)
@@ -42,7 +36,7 @@ func check(err error) {
 
 // A few recipes, one after the other.
 func Example() {
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		held, err := recipe.NewMutex(c, "/locks/report", recipe.Options{}).Lock(ctx)
 		check(err)
 		fmt.Println("held:", held.Context().Err() == nil, held.Token() > 0)
@@ -85,7 +79,7 @@ func ExampleMutex() {
 		fmt.Println(machine, "works, sure of the lock:", work.Err() == nil)
 		return nil
 	}
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		check(job(ctx, c, "first"))
 		taken, err := recipe.NewMutex(c, "/locks/nightly", recipe.Options{}).Lock(ctx)
 		check(err)
@@ -99,8 +93,8 @@ func ExampleMutex() {
 
 // A write that is refused unless the lock is held when it is applied.
 func ExampleHeld_Guard() {
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
-		_, err := c.Create(ctx, "/state", []byte("empty"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
+		_, err := c.Create(ctx, "/state", []byte("empty"), zk.ModePersistent, zk.OpenACL())
 		check(err)
 		held, err := recipe.NewMutex(c, "/lock", recipe.Options{}).Lock(ctx)
 		check(err)
@@ -117,9 +111,39 @@ func ExampleHeld_Guard() {
 	// true
 }
 
+// A resource outside of ZooKeeper that refuses a holder who is late: it was stopped
+// for so long that its lock has gone to another, and it doesn't know yet.
+func ExampleHeld_Token() {
+	var highest int64 // kept by the resource
+	write := func(token int64, text string) {
+		if token < highest {
+			fmt.Println("refused:", text)
+			return
+		}
+		highest = token
+		fmt.Println("written:", text)
+	}
+	withServer(func(ctx context.Context, c *zk.Client, sessions *zk.Sessions) {
+		m := recipe.NewMutex(c, "/lock", recipe.Options{})
+		late, err := m.Lock(ctx)
+		check(err)
+		write(late.Token(), "by the first")
+		check(c.Delete(ctx, late.Path(), zk.AnyVersion)) // as the end of its session would
+		next, err := m.Lock(ctx)
+		check(err)
+		write(next.Token(), "by the second")
+		write(late.Token(), "by the first, late")
+		check(next.Unlock(ctx))
+	})
+	// Output:
+	// written: by the first
+	// written: by the second
+	// refused: by the first, late
+}
+
 // Two may be in, the third may not wait for long.
 func ExampleSemaphore() {
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		s := recipe.NewSemaphore(c, "/printers", 2, recipe.Options{})
 		for range 2 {
 			lease, err := s.Acquire(ctx)
@@ -136,7 +160,7 @@ func ExampleSemaphore() {
 
 // Whoever leads works until its context ends, which is when leadership is in doubt.
 func ExampleElection() {
-	withServer(func(ctx context.Context, _ *zk.Client, sessions *recipe.Sessions) {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		e := recipe.NewElection(sessions, "/leader", recipe.Options{Data: []byte("me")})
 		err := e.Run(ctx, func(ctx context.Context, held *recipe.Held) error {
 			leader, err := e.Leader(ctx)
@@ -152,7 +176,7 @@ func ExampleElection() {
 
 // At least once: what a consumer didn't finish goes to another.
 func ExampleQueue_Claim() {
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		q := recipe.NewQueue(c, "/work", recipe.Options{})
 		check(q.Put(ctx, []byte("a parcel")))
 		for _, finishes := range []bool{false, true} {
@@ -176,10 +200,9 @@ func ExampleQueue_Claim() {
 
 // A cache tells what is there, and then what changes.
 func ExampleCache() {
-	withServer(func(ctx context.Context, c *zk.Client, sessions *recipe.Sessions) {
-		world := zk.WorldACL(zk.PermAll)
+	withServer(func(ctx context.Context, c *zk.Client, sessions *zk.Sessions) {
 		for _, path := range []string{"/config", "/config/color"} {
-			_, err := c.Create(ctx, path, []byte("blue"), zk.ModePersistent, world)
+			_, err := c.Create(ctx, path, []byte("blue"), zk.ModePersistent, zk.OpenACL())
 			check(err)
 		}
 		config := recipe.NewTreeCache(sessions, "/config")
@@ -212,7 +235,7 @@ func ExampleCache() {
 
 // One who offers a service, and one who uses it.
 func ExampleDiscovery() {
-	withServer(func(ctx context.Context, _ *zk.Client, sessions *recipe.Sessions) {
+	withServer(func(ctx context.Context, _ *zk.Client, sessions *zk.Sessions) {
 		d := recipe.NewDiscovery(sessions, "/services", recipe.Options{})
 		port := 8080
 		me, err := d.Register(recipe.Instance{Name: "web", Address: "10.0.0.1", Port: &port})
@@ -233,10 +256,9 @@ func ExampleDiscovery() {
 
 // Several changes, applied once, also if a reply is lost.
 func ExampleLedger() {
-	withServer(func(ctx context.Context, c *zk.Client, _ *recipe.Sessions) {
-		world := zk.WorldACL(zk.PermAll)
+	withServer(func(ctx context.Context, c *zk.Client, _ *zk.Sessions) {
 		for _, path := range []string{"/a", "/b"} {
-			_, err := c.Create(ctx, path, []byte("100"), zk.ModePersistent, world)
+			_, err := c.Create(ctx, path, []byte("100"), zk.ModePersistent, zk.OpenACL())
 			check(err)
 		}
 		ledger := recipe.NewLedger(c, "/ledgers", recipe.Options{})

@@ -331,7 +331,7 @@ func TestCacheDepth(t *testing.T) {
 		c, s := a.client(), a.source()
 		world := zk.WorldACL(zk.PermAll)
 		for _, tt := range []struct {
-			open func(*recipe.Sessions, string) *recipe.Cache
+			open func(*zk.Sessions, string) *recipe.Cache
 			root string
 			want string
 		}{

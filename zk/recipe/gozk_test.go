@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	gozk "github.com/zooid-project/zooid/zk/gozk"
+	gozk "github.com/zooid-project/zooid/zk/gozk/zk"
 )
 
 // silent is a gozk.Logger for those who cut connections on purpose.

@@ -19,7 +19,7 @@ type Group struct {
 
 // JoinGroup makes this client the member id, with Options.Data, of the group at
 // path. The caller must Close the Group.
-func JoinGroup(sessions *Sessions, path, id string, opt Options) *Group {
+func JoinGroup(sessions *zk.Sessions, path, id string, opt Options) *Group {
 	return &Group{NewEphemeral(sessions, join(path, id), opt), NewChildrenCache(sessions, path)}
 }
 

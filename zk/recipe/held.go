@@ -52,6 +52,9 @@ func (h *Held) Token() int64 { return h.token }
 // Path returns the path of the lock's znode.
 func (h *Held) Path() string { return h.path }
 
+// Client returns the client whose session the lock belongs to.
+func (h *Held) Client() *zk.Client { return h.c }
+
 // Guard returns an operation that makes a Multi fail with zk.ErrNoNode unless the
 // lock is still held when the ensemble applies it.
 func (h *Held) Guard() zk.MultiOp { return zk.CheckOp(h.path, zk.AnyVersion) }

@@ -15,7 +15,7 @@ import (
 // the connection comes back in time. When the session expires it takes part again
 // with a new one.
 type Latch struct {
-	sessions *Sessions
+	sessions *zk.Sessions
 	path     string
 	opt      Options
 	stop     context.CancelFunc
@@ -29,7 +29,7 @@ type Latch struct {
 
 // NewLatch takes part in the election whose candidates are children of path. The
 // caller must Close the latch.
-func NewLatch(sessions *Sessions, path string, opt Options) *Latch {
+func NewLatch(sessions *zk.Sessions, path string, opt Options) *Latch {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Latch{sessions: sessions, path: path, opt: opt, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
 	go l.run(ctx)
@@ -44,7 +44,7 @@ func (l *Latch) run(ctx context.Context) {
 	defer close(l.done)
 	for {
 		var held *Held
-		err := l.sessions.run(ctx, func(c *zk.Client) (err error) {
+		err := l.sessions.Run(ctx, func(c *zk.Client) (err error) {
 			held, err = l.line(c).lock(ctx, true)
 			return err
 		})

@@ -44,12 +44,50 @@ func NewLedger(c *zk.Client, dir string, opt Options) *Ledger {
 // the operations turn out to be applied, results are nil and err is nil: what
 // they were is lost.
 func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResult, error) {
-	select {
-	case <-l.turn:
-		defer func() { l.turn <- struct{}{} }()
-	case <-ctx.Done():
+	return l.commitOrUndo(ctx, nil, ops...)
+}
+
+// commitOrUndo is Commit for operations that nobody wants once ctx has ended: if
+// they turn out to be applied after that, undo is called in the background with
+// the zxid of their transaction.
+func (l *Ledger) commitOrUndo(ctx context.Context, undo func(ctx context.Context, zxid int64), ops ...zk.MultiOp) ([]zk.MultiResult, error) {
+	if !l.take(ctx) {
 		return nil, fmt.Errorf("recipe: commit: %w", context.Cause(ctx))
 	}
+	results, err := l.commit(ctx, ops)
+	if !l.unsure || undo == nil {
+		l.turn <- struct{}{}
+		return results, err
+	}
+	go func() {
+		lasting := context.WithoutCancel(ctx)
+		zxid, settled := l.outcome(lasting)
+		l.unsure = !settled
+		l.turn <- struct{}{}
+		if zxid != 0 {
+			undo(lasting, zxid)
+		}
+	}()
+	return results, err
+}
+
+// take waits for the turn until ctx ends; a free one is taken even if ctx has ended.
+func (l *Ledger) take(ctx context.Context) bool {
+	select {
+	case <-l.turn:
+		return true
+	default:
+	}
+	select {
+	case <-l.turn:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// commit is Commit for a caller who has the turn.
+func (l *Ledger) commit(ctx context.Context, ops []zk.MultiOp) ([]zk.MultiResult, error) {
 	for lost := 0; ; {
 		if err := l.settle(ctx); err != nil {
 			return nil, err
@@ -77,12 +115,12 @@ func (l *Ledger) Commit(ctx context.Context, ops ...zk.MultiOp) ([]zk.MultiResul
 			failed.Index--
 			return nil, err
 		case zk.MaybeApplied(err):
-			applied, settled := l.outcome(ctx)
+			zxid, settled := l.outcome(ctx)
 			if !settled {
 				l.unsure = true
 				return nil, err
 			}
-			if applied {
+			if zxid != 0 {
 				return nil, nil
 			}
 		case !again(ctx, err):
@@ -119,37 +157,26 @@ func (l *Ledger) settle(ctx context.Context) error {
 	return err
 }
 
-// outcome finds out whether the last commit was applied. The sync makes sure that
-// it has been decided.
-func (l *Ledger) outcome(ctx context.Context) (applied, settled bool) {
-	for {
-		err := l.c.Sync(ctx, l.path)
-		var stat zk.Stat
-		var ok bool
-		if err == nil {
-			stat, ok, err = l.c.Exists(ctx, l.path)
-		}
-		switch {
-		case err != nil && again(ctx, err):
-			continue
-		case err != nil || !ok:
-			return false, false
-		}
-		applied = stat.Version != l.version
-		l.version = stat.Version
-		return applied, true
+// outcome finds out whether the last commit was applied: its zxid is 0 if it wasn't.
+// settled is false if nobody can tell.
+func (l *Ledger) outcome(ctx context.Context) (zxid int64, settled bool) {
+	stat, ok, err := look(ctx, l.c, l.path)
+	if err != nil || !ok {
+		return 0, false
 	}
+	if stat.Version != l.version {
+		l.version, zxid = stat.Version, stat.Mzxid
+	}
+	return zxid, true
 }
 
 // Close deletes the ledger's znode, which the end of the session would delete
 // too. Commit can be called again after it.
 func (l *Ledger) Close(ctx context.Context) error {
-	select {
-	case <-l.turn:
-		defer func() { l.turn <- struct{}{} }()
-	case <-ctx.Done():
+	if !l.take(ctx) {
 		return fmt.Errorf("recipe: close ledger: %w", context.Cause(ctx))
 	}
+	defer func() { l.turn <- struct{}{} }()
 	path := l.path
 	l.path, l.unsure = "", false
 	if path == "" {

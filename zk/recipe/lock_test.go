@@ -67,7 +67,7 @@ func guardedCount(a *arena, faults ...func()) {
 	admin := a.client()
 	_, err := admin.Create(a.ctx, "/count", []byte("0"), zk.ModePersistent, zk.WorldACL(zk.PermAll))
 	a.must(err)
-	var sources []*recipe.Sessions
+	var sources []*zk.Sessions
 	for range 4 {
 		s := a.source()
 		sources = append(sources, s)

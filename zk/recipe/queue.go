@@ -147,7 +147,7 @@ func (q *Queue) Claim(ctx context.Context) (*Claim, error) {
 func (q *Queue) claim(ctx context.Context, name string) (*Claim, error) {
 	k := &Claim{q: q, path: join(q.path, name), lock: join(q.ClaimPath, name)}
 	for tries := 1; ; tries++ {
-		made, err := q.ledger.Commit(ctx, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
+		made, err := q.ledger.commitOrUndo(ctx, k.undo, zk.CheckOp(k.path, zk.AnyVersion), zk.CreateOp(k.lock, q.opt.Data, zk.ModeEphemeral, q.opt.acl()))
 		failed, refused := errors.AsType[*zk.MultiError](err)
 		switch {
 		case err == nil:
@@ -225,6 +225,11 @@ func (k *Claim) giveBack(ctx context.Context) error {
 		k.czxid = lock.Czxid
 	}
 	return deleteIncarnation(ctx, k.q.c, k.lock, k.czxid)
+}
+
+// undo deletes the claim's znode if it is the one that the transaction zxid made.
+func (k *Claim) undo(ctx context.Context, zxid int64) {
+	deleteIncarnation(ctx, k.q.c, k.lock, zxid) // at the latest with the session
 }
 
 // check fails if the claim's znode isn't the one that was made for it.

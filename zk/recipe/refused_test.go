@@ -1,8 +1,12 @@
 package recipe_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,7 +74,130 @@ func TestRefused(t *testing.T) {
 			if err := recipe.NewQueue(c, "/q", recipe.Options{}).Put(a.ctx, []byte("x")); !errors.Is(err, zk.ErrNoNode) {
 				t.Errorf("queue: %v, want NoNode", err)
 			}
+			source := zk.NewSessions(func() (*zk.Client, error) {
+				return zk.New(a.connect+"/missing/chroot", zk.Options{SessionTimeout: sessionTimeout})
+			})
+			defer source.Close()
+			e := recipe.NewEphemeral(source, "/e", recipe.Options{})
+			defer e.Close()
+			soon, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+			defer cancel()
+			if _, err := e.Wait(soon); !errors.Is(err, zk.ErrNoNode) {
+				t.Errorf("ephemeral: %v, want NoNode", err)
+			}
 		})
+	})
+}
+
+// An Ephemeral whose znode others delete as soon as it is there makes it again with
+// growing pauses.
+func TestEphemeralOthersDelete(t *testing.T) {
+	each(t, func(a *arena) {
+		c := a.client()
+		e := recipe.NewEphemeral(a.source(), "/e", recipe.Options{})
+		defer e.Close()
+		made := 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			if c.Delete(a.ctx, "/e", zk.AnyVersion) == nil {
+				made++
+			}
+		}
+		if made == 0 || made > 20 {
+			t.Errorf("made %d times in a second", made)
+		}
+		if _, err := e.Wait(a.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A ledger that is closed late leaves nothing behind.
+func TestLedgerClosedLate(t *testing.T) {
+	each(t, func(a *arena) {
+		c := a.client()
+		over, cancel := context.WithCancel(a.ctx)
+		cancel()
+		for range 10 { // a choice among two that are possible is made at random
+			l := recipe.NewLedger(c, "/ledgers", recipe.Options{})
+			_, err := l.Commit(a.ctx, zk.CheckOp("/", zk.AnyVersion))
+			a.must(err)
+			l.Close(over)
+		}
+		a.eventually("nothing is left", func() bool { return len(a.children(c, "/ledgers")) == 0 })
+	})
+}
+
+// opMulti is the operation code of a multi.
+const opMulti = 14
+
+// An unansweredConn loses what servers say from its first multi on, once armed.
+type unansweredConn struct {
+	net.Conn
+	armed *atomic.Bool
+	deaf  chan struct{} // closed at that multi
+	end   chan struct{} // closed when the connection is to fail
+}
+
+func (d *unansweredConn) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 12; rest = rest[4+binary.BigEndian.Uint32(rest):] { // whole frames
+		if binary.BigEndian.Uint32(rest[8:]) == opMulti && d.armed.CompareAndSwap(true, false) {
+			close(d.deaf)
+		}
+	}
+	return d.Conn.Write(b)
+}
+
+func (d *unansweredConn) Read(b []byte) (int, error) {
+	n, err := d.Conn.Read(b)
+	select {
+	case <-d.deaf:
+		<-d.end
+		return 0, errCut
+	default:
+		return n, err
+	}
+}
+
+// A claim that is given up before its reply has come is undone, so that others get
+// the item.
+func TestClaimGivenUp(t *testing.T) {
+	each(t, func(a *arena) {
+		var armed atomic.Bool
+		deaf, end := make(chan struct{}), make(chan struct{})
+		opt := zk.Options{SessionTimeout: sessionTimeout, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			select {
+			case <-deaf:
+				return conn, err
+			default:
+				return &unansweredConn{conn, &armed, deaf, end}, err
+			}
+		}}
+		c, err := zk.Open(a.ctx, a.connect, opt)
+		a.must(err)
+		defer c.Close()
+		q := recipe.NewQueue(c, "/q", recipe.Options{})
+		a.must(q.Put(a.ctx, []byte("the item")))
+		first, err := q.Claim(a.ctx)
+		a.must(err)
+		a.must(first.Return(a.ctx))
+
+		armed.Store(true)
+		ctx, cancel := context.WithCancel(a.ctx)
+		go func() {
+			<-deaf
+			cancel()
+		}()
+		if _, err := q.Claim(ctx); err == nil {
+			t.Fatal("claimed without a reply")
+		}
+		close(end)
+		second := recipe.NewQueue(a.client(), "/q", recipe.Options{})
+		soon, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+		defer cancel()
+		claim, err := second.Claim(soon)
+		a.must(err)
+		a.must(claim.Done(a.ctx))
 	})
 }
 

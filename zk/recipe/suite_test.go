@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/recipe"
 	"github.com/zooid-project/zooid/zk/zktest"
 )
 
@@ -51,7 +50,7 @@ func leaked() string {
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		var left []string
 		for _, g := range strings.Split(string(stacks), "\n\n") {
-			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") || strings.Contains(g, "zooid/zk/gozk.") {
+			if strings.Contains(g, "zooid/zk.") || strings.Contains(g, "zooid/zk/recipe.") || strings.Contains(g, "zooid/zk/gozk/zk.") {
 				left = append(left, g)
 			}
 		}
@@ -121,8 +120,8 @@ func (a *arena) client() *zk.Client {
 }
 
 // source returns sessions that end with the test.
-func (a *arena) source() *recipe.Sessions {
-	s := recipe.NewSessions(func() (*zk.Client, error) {
+func (a *arena) source() *zk.Sessions {
+	s := zk.NewSessions(func() (*zk.Client, error) {
 		return zk.New(a.connect, zk.Options{SessionTimeout: sessionTimeout})
 	})
 	a.t.Cleanup(s.Close)
@@ -130,7 +129,7 @@ func (a *arena) source() *recipe.Sessions {
 }
 
 // expire ends the present session of s.
-func (a *arena) expire(s *recipe.Sessions) {
+func (a *arena) expire(s *zk.Sessions) {
 	a.t.Helper()
 	if c, err := s.Client(a.ctx); err == nil {
 		zktest.Expire(a.t, c, a.connect)

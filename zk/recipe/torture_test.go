@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/zk"
-	gozk "github.com/zooid-project/zooid/zk/gozk"
+	gozk "github.com/zooid-project/zooid/zk/gozk/zk"
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
@@ -315,7 +315,7 @@ var scenarios = []scenario{
 	{name: "ephemeral", sure: true,
 		// All want one name. The first to have it leaves it to the next.
 		play: func(p *player) error {
-			s := recipe.NewSessions(p.dial)
+			s := zk.NewSessions(p.dial)
 			defer s.Close()
 			e := recipe.NewEphemeral(s, "/e", recipe.Options{})
 			token, err := e.Wait(p.ctx)
@@ -342,7 +342,7 @@ var scenarios = []scenario{
 		}},
 	{name: "election", sure: true,
 		play: func(p *player) error {
-			s := recipe.NewSessions(p.dial)
+			s := zk.NewSessions(p.dial)
 			defer s.Close()
 			return recipe.NewElection(s, "/lead", recipe.Options{}).Run(p.ctx, func(ctx context.Context, held *recipe.Held) error {
 				p.mu.Lock()
@@ -362,7 +362,7 @@ var scenarios = []scenario{
 		check: func(s *stage) error { return s.empty("/lead") }},
 	{name: "group", sure: true,
 		play: func(p *player) error {
-			s := recipe.NewSessions(p.dial)
+			s := zk.NewSessions(p.dial)
 			defer s.Close()
 			g := recipe.JoinGroup(s, "/g", fmt.Sprint("member-", p.number), recipe.Options{})
 			err := g.Wait(p.ctx)

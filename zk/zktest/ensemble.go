@@ -25,7 +25,7 @@ type Options struct {
 	Servers int // 0 means 1; an ensemble has 3 or 5
 
 	// Tick is the servers' tickTime: sessions have a timeout from 2 ticks to
-	// SessionTimeoutMax, and end up to a tick late. 0 means TickDefault.
+	// MaxSessionTimeout, and end up to a tick late. 0 means DefaultTick.
 	Tick time.Duration
 
 	// SuperDigest is the digest scheme's super user, "user:hash"; "" for none.
@@ -39,20 +39,20 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// TickDefault is short, so that tests needn't wait long for a session's end.
-const TickDefault = 200 * time.Millisecond
+// DefaultTick is short, so that tests needn't wait long for a session's end.
+const DefaultTick = 200 * time.Millisecond
 
 // version is what the servers say to srvr, in the form that clients parse.
 const version = "3.9.5-zktest, built on 2026-01-01 00:00 UTC"
 
-// SessionTimeoutMax lets tests have sessions that outlast a machine that is busy
+// MaxSessionTimeout lets tests have sessions that outlast a machine that is busy
 // with other tests.
-const SessionTimeoutMax = time.Minute
+const MaxSessionTimeout = time.Minute
 
 // An Ensemble is one or more servers that act as one. Its methods may be called
 // from any goroutine.
 type Ensemble struct {
-	t   testing.TB
+	t   host
 	opt []server.Options
 	px  []*Proxy
 
@@ -64,11 +64,16 @@ type Ensemble struct {
 // a leader, when it returns.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
+	return start(t, o)
+}
+
+func start(t host, o Options) *Ensemble {
+	t.Helper()
 	if o.Servers == 0 {
 		o.Servers = 1
 	}
 	if o.Tick == 0 {
-		o.Tick = TickDefault
+		o.Tick = DefaultTick
 	}
 	e := &Ensemble{t: t, running: make([]*server.Server, o.Servers)}
 	var members []server.Member
@@ -79,7 +84,7 @@ func Start(t testing.TB, o Options) *Ensemble {
 	}
 	for i := range o.Servers {
 		opt := server.Options{
-			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Tick: o.Tick, SessionTimeoutMax: SessionTimeoutMax,
+			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Tick: o.Tick, SessionTimeoutMax: MaxSessionTimeout,
 			Settings: tree.Settings{ExtendedTypes: true}, Auth: auth.Options{SuperDigest: o.SuperDigest}, Log: o.Log,
 			FourLetterWords: []string{"*"}, Version: version,
 		}
@@ -94,7 +99,7 @@ func Start(t testing.TB, o Options) *Ensemble {
 			opt.PeerListen = members[i].Addrs[0]
 		}
 		e.opt = append(e.opt, opt)
-		e.px = append(e.px, NewProxy(t, func() string { return e.address(i) }))
+		e.px = append(e.px, newProxy(t, func() string { return e.address(i) }))
 	}
 	t.Cleanup(func() {
 		for i := range e.running {

@@ -25,6 +25,11 @@ type Proxy struct {
 // there is none.
 func NewProxy(t testing.TB, target func() string) *Proxy {
 	t.Helper()
+	return newProxy(t, target)
+}
+
+func newProxy(t host, target func() string) *Proxy {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("zktest: listen for the proxy: %v", err)

@@ -159,7 +159,7 @@ func (c *Conn) open() error {
 	}
 	client, err := zooid.New(strings.Join(names, ","), zooid.Options{
 		SessionTimeout: c.timeout, Auth: c.creds, Dial: c.dial, Retry: zooid.RetryNever, Notified: c.notified,
-		RequestBytesMax: max(c.writeMax-4, 1), ResponseBytesMax: c.readMax,
+		MaxRequestBytes: max(c.writeMax-4, 1), MaxResponseBytes: c.readMax,
 	})
 	if err != nil {
 		return err

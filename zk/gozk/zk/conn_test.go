@@ -9,7 +9,7 @@ import (
 	"time"
 
 	zooid "github.com/zooid-project/zooid/zk"
-	"github.com/zooid-project/zooid/zk/gozk"
+	"github.com/zooid-project/zooid/zk/gozk/zk"
 	"github.com/zooid-project/zooid/zk/zktest"
 )
 

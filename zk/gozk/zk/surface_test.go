@@ -24,7 +24,7 @@ import (
 
 const (
 	theirs = "github.com/go-zookeeper/zk"
-	ours   = "github.com/zooid-project/zooid/zk/gozk"
+	ours   = "github.com/zooid-project/zooid/zk/gozk/zk"
 )
 
 // Everything that go-zookeeper exports is here, looks the same, and there is

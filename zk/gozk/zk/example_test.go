@@ -3,27 +3,21 @@ package zk_test
 import (
 	"fmt"
 	"log"
-	"os"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/server"
-	"github.com/zooid-project/zooid/zk/gozk"
+	"github.com/zooid-project/zooid/zk/gozk/zk"
+	"github.com/zooid-project/zooid/zk/zktest"
 )
 
 // A program for go-zookeeper/zk, with the import path changed and nothing else.
 func Example() {
-	dir, err := os.MkdirTemp("", "gozk-example-")
+	servers, err := zktest.Serve(zktest.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	s, err := server.Open(server.Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
+	defer servers.Close()
 
-	conn, events, err := zk.Connect([]string{s.Addrs()[0].String()}, 10*time.Second, zk.WithLogInfo(false))
+	conn, events, err := zk.Connect([]string{servers.Connect()}, 10*time.Second, zk.WithLogInfo(false))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/jute"
-	"github.com/zooid-project/zooid/zk/gozk"
+	"github.com/zooid-project/zooid/zk/gozk/zk"
 	"github.com/zooid-project/zooid/zk/zktest"
 )
 
@@ -104,4 +104,51 @@ func TestFailedLockLeavesTheLine(t *testing.T) {
 			t.Fatalf("in line: %q, want the holder only: everybody behind waits for the one that failed", names)
 		}
 	}
+}
+
+// A place in the line that the server doesn't let go is given up.
+func TestLockLeavesWhereItMayNotDelete(t *testing.T) {
+	t.Parallel()
+	e := zktest.Start(t, zktest.Options{})
+	var deletes atomic.Int32
+	dialer := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		conn, err := net.DialTimeout(network, address, timeout)
+		return &countedDeletes{conn, &deletes}, err
+	}
+	c, _, err := zk.Connect([]string{e.Connect()}, 30*time.Second, zk.WithLogger(silent{}), zk.WithDialer(dialer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	acl := zk.WorldACL(zk.PermAll &^ zk.PermDelete)
+	for _, path := range []string{"/lock", "/lock/not-a-lock"} {
+		if _, err := c.Create(path, nil, 0, acl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := zk.NewLock(c, "/lock", acl).Lock(); err == nil {
+		t.Fatal("locked beside a znode that is no lock's")
+	}
+	for deletes.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	if n := deletes.Load(); n != 1 {
+		t.Errorf("%d deletions that the server refuses", n)
+	}
+}
+
+// countedDeletes counts the delete requests of a connection.
+type countedDeletes struct {
+	net.Conn
+	n *atomic.Int32
+}
+
+func (c *countedDeletes) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 12; rest = rest[4+binary.BigEndian.Uint32(rest):] { // whole frames
+		if binary.BigEndian.Uint32(rest[8:]) == uint32(jute.OpDelete) {
+			c.n.Add(1)
+		}
+	}
+	return c.Conn.Write(b)
 }

@@ -1,8 +1,8 @@
 // Package zk has the interface of github.com/go-zookeeper/zk, on top of this
 // project's client. A program moves over by its import path:
 //
-//	import "github.com/go-zookeeper/zk"            // before
-//	import "github.com/zooid-project/zooid/zk/gozk" // after; the package's name is zk
+//	import "github.com/go-zookeeper/zk"                // before
+//	import "github.com/zooid-project/zooid/zk/gozk/zk" // after
 //
 // Every exported name of version 1.0.4 is here, with its signature. Errors are the
 // same variables, to be compared with == or errors.Is.

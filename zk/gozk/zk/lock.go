@@ -49,17 +49,24 @@ func (l *Lock) LockWithData(data []byte) error {
 	return nil
 }
 
-// leavePause spaces the attempts to leave the line.
-const leavePause = 100 * time.Millisecond
+// leavePause spaces the attempts to leave the line while the network is away;
+// leaveTries bounds those that the server refuses, which it may do for a while only.
+const (
+	leavePause = 100 * time.Millisecond
+	leaveTries = 10
+)
 
 // leave deletes a place in the line that nobody wants, also when the network is away
 // for now: the session may outlast that, and everybody behind would wait for it. The
 // name has a UUID, so a repeated deletion hits nothing else.
 func (l *Lock) leave(mine string) {
-	for {
+	for refused := 0; refused < leaveTries; {
 		switch err := l.c.Delete(mine, -1); err {
-		case nil, ErrNoNode, ErrSessionExpired, ErrAuthFailed, ErrClosing:
+		case nil, ErrNoNode, ErrNoAuth, ErrSessionExpired, ErrAuthFailed, ErrClosing:
 			return
+		case ErrConnectionClosed, ErrNoServer:
+		default:
+			refused++
 		}
 		select {
 		case <-time.After(leavePause):
