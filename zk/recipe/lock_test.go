@@ -97,6 +97,7 @@ func guardedCount(a *arena, faults ...func()) {
 		})
 	}
 	wg.Wait()
+	a.eventually("the judge's server has caught up", func() bool { return admin.Sync(a.ctx, "/count") == nil })
 	data, _, err := admin.Get(a.ctx, "/count")
 	a.must(err)
 	t.Logf("%d increments", made.Load())
