@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -118,6 +119,49 @@ func TestAcceptPauses(t *testing.T) {
 			want := min(acceptPauseMin<<i, acceptPauseMax)
 			if got := f.calls[i+1].Sub(f.calls[i]); got != want {
 				t.Errorf("after %d failures it waits for %v, want %v", i+1, got, want)
+			}
+		}
+	})
+}
+
+// TestEarlyEndPauses: a peer that accepts each connection and ends it at once is dialled
+// again after a pause that grows to its limit and not beyond.
+func TestEarlyEndPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTransport(1, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
+		var accepted []time.Time
+		proof := false
+		tr.dial = func(context.Context, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			if proof = !proof; proof {
+				far.Close() // a server of the first version, which hears no proof
+				return near, nil
+			}
+			go func() {
+				defer far.Close()
+				if _, err := readHello(far); err != nil {
+					t.Error(err)
+				}
+				accepted = append(accepted, time.Now())
+				writeAnswer(far, "")
+			}()
+			return near, nil
+		}
+		r := &remote{t: tr, id: 2, addrs: []string{"server2"}, back: make(chan struct{}, 1)}
+		r.ready.L = &r.mu
+		tr.wg.Go(r.run)
+		time.Sleep(time.Minute)
+		tr.cancel()
+		r.close()
+		tr.wg.Wait()
+		if len(accepted) < 20 {
+			t.Fatalf("in a minute it connects %d times", len(accepted))
+		}
+		for i := range accepted[1:] {
+			want := min(redialMin<<i, earlyPauseMax)
+			if got := accepted[i+1].Sub(accepted[i]); got != want {
+				t.Errorf("after %d connections that ended at once it waits for %v, want %v", i+1, got, want)
 			}
 		}
 	})
