@@ -33,6 +33,7 @@ internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
+internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
@@ -48,7 +49,7 @@ zk/gozk/zk:       zk jute
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
 internal/status:  internal/cli internal/config
-cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl
+cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
 
 // raftOnly lists the only packages that may know that raft exists.

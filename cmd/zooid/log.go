@@ -1,22 +1,43 @@
 package main
 
 import (
+	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/txnlog"
 )
 
-const logHelp = `usage: zooid log DATADIR [DATALOGDIR]
+const logHelp = `usage: zooid log [-from ZXID] [-to ZXID] [-data] [-json] DATADIR [DATALOGDIR]
+       zooid log -snapshot [-data] [-json] DATADIR [DATALOGDIR]
+       zooid log -files DATADIR [DATALOGDIR]
+       zooid log -repair DATADIR [DATALOGDIR]
 
-Lists the log segments, batches, entries and snapshots of a data directory, and
-says where it is damaged. It changes nothing; the server should be stopped. A server
-with a dataLogDir has two directories: name both.
+Shows the transactions of a data directory, each with its zxid, time, session,
+the client's number of the request, operation, path and result, and says where
+a file is damaged. It changes nothing, but for -repair. The server should be
+stopped. A server with a dataLogDir has two directories: name both.
 
-Exit codes: 0 all of it is whole; 1 it can't be read, or the list can't be written;
-2 wrong arguments; 4 something is damaged or missing. What a crash has cut off at the
-log's end is no damage: no client was told of it.
+  -from ZXID, -to ZXID  only transactions in this range: 0x200000001
+  -snapshot             what the newest snapshot holds: znodes and sessions
+  -files                segments, batches, entries and snapshots instead
+  -data                 the data of znodes too
+  -json                 one JSON object a line; data is in base64
+  -repair               take a batch that a crash has cut short off the log's
+                        end, as the server does when it starts; its bytes are
+                        kept in a file beside the log
+
+What became of a request is found by applying the log to the oldest snapshot
+that it goes on from. Of what is before that, the requests alone are shown.
+
+exit code: 0 all of it is whole; 1 it can't be read, or the list can't be
+written; 2 wrong arguments; 4 something is damaged or missing. What a crash has
+cut off at the log's end is no damage: no client was told of it.
 `
 
 // exitDamaged is the exit code for a directory that is not whole.
@@ -24,21 +45,72 @@ const exitDamaged = 4
 
 // runLog prints what a data directory holds.
 func runLog(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+	o := txnlog.Options{Reconfigure: changeMembers}
+	var snapshot, files, repair bool
+	flags := flag.NewFlagSet("zooid log", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&snapshot, "snapshot", false, "")
+	flags.BoolVar(&files, "files", false, "")
+	flags.BoolVar(&repair, "repair", false, "")
+	flags.BoolVar(&o.Data, "data", false, "")
+	flags.BoolVar(&o.JSON, "json", false, "")
+	flags.Func("from", "", func(text string) (err error) { o.From, err = parseZxid(text); return err })
+	flags.Func("to", "", func(text string) (err error) { o.To, err = parseZxid(text); return err })
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, logHelp)
 		return 0
 	}
-	if len(args) < 1 || len(args) > 2 {
+	o.Dirs = flags.Args()
+	ways := 0
+	for _, way := range []bool{snapshot, files, repair, o.From != 0 || o.To != 0} {
+		if way {
+			ways++
+		}
+	}
+	if err == nil && ways > 1 {
+		err = errors.New("-snapshot, -files, -repair and a range exclude each other")
+	}
+	if err == nil && (files || repair) && (o.JSON || o.Data) {
+		err = errors.New("-json and -data are for transactions and snapshots")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid log: %v\n\n", err)
+	}
+	if err != nil || len(o.Dirs) < 1 || len(o.Dirs) > 2 {
 		fmt.Fprint(stderr, logHelp)
 		return 2
 	}
-	err := storage.Describe(stdout, storage.OS{}, args...)
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	switch {
+	case snapshot:
+		err = txnlog.ShowSnapshot(out, o)
+	case files:
+		err = storage.Describe(out, storage.OS{}, o.Dirs...)
+	case repair:
+		err = txnlog.Repair(out, o.Dirs...)
+	default:
+		err = txnlog.Show(out, o)
+	}
+	if failed := out.Flush(); err == nil && failed != nil {
+		err = fmt.Errorf("write the list: %w", failed)
+	}
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintln(stderr, "zooid log:", err)
-	if damage := (*storage.DamageError)(nil); errors.As(err, &damage) {
+	if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) || errors.As(err, &missing) {
 		return exitDamaged
 	}
 	return 1
+}
+
+// parseZxid reads a zxid as it is shown: 0x and hexadecimal digits.
+func parseZxid(text string) (int64, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	n, err := strconv.ParseUint(digits, 16, 63)
+	if !ok || err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is no zxid; it has the form 0x200000001", text)
+	}
+	return int64(n), nil
 }

@@ -33,7 +33,15 @@ func TestLogExitCodes(t *testing.T) {
 			t.Errorf("zooid log %q: exit %d, %s; want %d and %q", args, got, out.String(), code, says)
 		}
 	}
-	want(0, "segment", dir)
+	want(0, "", dir)
+	want(0, "segment", "-files", dir)
+	want(0, "", "-json", "-from", "0x200000001", "-to", "0x2ffffffff", dir)
+	want(0, "nothing to repair", "-repair", dir)
+	want(1, "there is no snapshot", "-snapshot", dir)
+	want(2, "exclude each other", "-files", "-repair", dir)
+	want(2, "is no zxid", "-from", "17", dir)
+	want(2, "are for transactions", "-repair", "-json", dir)
+	want(2, "not defined", "-nonsense", dir)
 	want(1, "no log segments", t.TempDir())
 	want(1, "no such file", filepath.Join(dir, "none"))
 	want(2, "usage", dir, dir, dir)
@@ -46,4 +54,6 @@ func TestLogExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(4, "damaged at offset 0", dir)
+	want(4, "damaged at offset 0", "-files", dir)
+	want(4, "nothing was changed", "-repair", dir)
 }

@@ -30,7 +30,7 @@ func commands() []command {
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
-		{"log", "DATADIR [DATALOGDIR]", "show what a data directory holds, and if it is whole", runLog},
+		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
 		{"version", "", "print the version", runVersion},
 	}
 }

@@ -111,7 +111,7 @@ func (d *decision) decide() error {
 		return err
 	}
 	if len(reports) == 0 {
-		return fmt.Errorf("there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log: the highest term, then the highest index)", d.dir)
+		return fmt.Errorf("there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)", d.dir)
 	}
 	r := reports[len(reports)-1]
 	skips, err := storage.Skips(storage.OS{}, d.dir, r.Cluster)

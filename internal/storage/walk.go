@@ -1,0 +1,191 @@
+package storage
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// A LoggedEntry is one entry of the log, in a file of a data directory.
+type LoggedEntry struct {
+	Index, Term uint64
+	Consensus   bool   // it concerns consensus alone: a change of membership
+	Data        []byte // valid until Walk's visit returns
+}
+
+// A LogStep is what Walk meets next: a segment that begins, or a batch of entries.
+type LogStep struct {
+	// Cluster and After are those of the segment: its first entry is the one after index
+	// After. Reset says that what is before it counts no more: a snapshot at After takes
+	// its place.
+	Cluster, After uint64
+	Begins, Reset  bool
+	// Entries are those of a batch. They take the place of entries with the same or a higher
+	// index that were met before.
+	Entries []LoggedEntry
+	// Committed is the highest index that the log says to be committed, so far.
+	Committed uint64
+}
+
+// Walk reads the log of a data directory, without changing or locking anything, and calls
+// visit for each segment and each batch. It ends where the first batch is not whole: whether that is
+// the end of the log, Describe tells. A server that keeps its log elsewhere has two directories. fsys nil
+// means OS.
+func Walk(fsys FS, dirs []string, visit func(LogStep) error) error {
+	if fsys == nil {
+		fsys = OS{}
+	}
+	before := segmentEnd{}
+	for _, dir := range dirs {
+		names, err := fsys.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("read the log in %s: %w", dir, err)
+		}
+		for _, name := range names {
+			n, ok := numbered(name, segmentSuffix)
+			if !ok {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			goesOn, err := walkSegment(fsys, path, n, &before, visit)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", path, err)
+			}
+			if !goesOn {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// walkSegment reads one segment; false if the log doesn't go on behind it.
+func walkSegment(fsys FS, path string, number uint64, before *segmentEnd, visit func(LogStep) error) (goesOn bool, err error) {
+	b, err := readSegment(fsys, path)
+	if err != nil {
+		return false, err
+	}
+	s, fault := parseSegmentHeader(b)
+	reset := s.flags&flagReset != 0
+	if fault != "" || s.number != number {
+		return false, nil
+	}
+	if before.number != 0 && !reset && (s.number != before.number+1 || s.seq != before.seq || s.chain != before.chain) {
+		return false, nil
+	}
+	step := LogStep{Cluster: s.cluster, After: s.prev.index, Begins: true, Reset: reset}
+	if err := visit(step); err != nil {
+		return false, err
+	}
+	step.Begins, step.Reset = false, false
+	*before = segmentEnd{number: s.number, seq: s.seq, chain: s.chain}
+	for off := int64(segmentStart); off < int64(len(b)); {
+		h, ok := parseHeader(b[off:], s.salt)
+		if !ok || h.seq != before.seq+1 || h.chain != before.chain || h.flags&flagSeal != 0 {
+			break
+		}
+		step.Entries = step.Entries[:0]
+		_, chain, fault := parseFrame(b[off:], s.salt, func(_ int, r record) {
+			step.Entries = append(step.Entries, LoggedEntry{r.index, r.term, r.kind != raftpb.EntryNormal, r.data})
+		})
+		if fault != "" {
+			return false, nil
+		}
+		step.Committed = max(step.Committed, h.hard.commit)
+		if err := visit(step); err != nil {
+			return false, err
+		}
+		before.seq, before.chain = h.seq, chain
+		off += int64(pad(int(h.length), sectorSize))
+	}
+	return true, nil
+}
+
+func readSegment(fsys FS, path string) ([]byte, error) {
+	f, err := fsys.OpenRead(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return readWhole(f, nil, size)
+}
+
+// SnapshotIndexes returns the indexes of the snapshots in a data directory, ascending. Whether
+// they are whole shows when they are read.
+func SnapshotIndexes(fsys FS, dir string) (all []uint64, err error) {
+	names, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read data directory: %w", err)
+	}
+	for _, name := range names {
+		if n, ok := numbered(name, snapshotSuffix); ok {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// PeekSnapshotAt is PeekSnapshot for the snapshot at an index.
+func PeekSnapshotAt(fsys FS, dir string, index uint64) (*Snapshot, error) {
+	return openSnapshot(fsys, filepath.Join(dir, fmt.Sprintf("%016x%s", index, snapshotSuffix)))
+}
+
+// A Torn is a batch at the end of the log that a crash has cut short.
+type Torn struct {
+	File   string
+	Offset int64  // where it begins
+	Bytes  []byte // what is there of it
+}
+
+// TornTail finds the torn batch at the log's end; File is "" if there is none. Describe must have found the directories
+// whole.
+func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
+	var last struct {
+		path   string
+		number uint64
+	}
+	for _, dir := range dirs {
+		names, err := fsys.ReadDir(dir)
+		if err != nil {
+			return t, fmt.Errorf("read the log in %s: %w", dir, err)
+		}
+		for _, name := range names {
+			if n, ok := numbered(name, segmentSuffix); ok && n >= last.number {
+				last.path, last.number = filepath.Join(dir, name), n
+			}
+		}
+	}
+	if last.path == "" {
+		return t, nil
+	}
+	b, err := readSegment(fsys, last.path)
+	if err != nil {
+		return t, fmt.Errorf("read %s: %w", last.path, err)
+	}
+	s, fault := parseSegmentHeader(b)
+	if fault != "" {
+		return t, damaged(last.path, 0, "%s", fault)
+	}
+	seq, chain := s.seq, s.chain
+	for off := int64(segmentStart); off < int64(len(b)); {
+		h, ok := parseHeader(b[off:], s.salt)
+		if !ok || h.seq != seq+1 || h.flags&flagSeal != 0 {
+			break
+		}
+		_, after, fault := parseFrame(b[off:], s.salt, func(int, record) {})
+		if fault != "" || h.chain != chain {
+			end := min(off+int64(h.length), int64(len(b)))
+			return Torn{last.path, off, slices.Clone(b[off:end])}, nil
+		}
+		seq, chain = h.seq, after
+		off += int64(pad(int(h.length), sectorSize))
+	}
+	return t, nil
+}

@@ -1,0 +1,157 @@
+// Package txnlog shows what the files of a data directory hold, in ZooKeeper's terms:
+// the transactions of the log with their results, and the znodes and sessions of a
+// snapshot. It also takes a torn batch off the log's end.
+//
+// The log holds requests. What became of each is found as a server finds it: by applying
+// the log to the state of a snapshot. Nothing here changes a file, but for Repair.
+package txnlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Options say what to show.
+type Options struct {
+	// Dirs are a data directory, and that of the log if it lies elsewhere.
+	Dirs []string
+	// Reconfigure evaluates reconfig requests as the server does.
+	Reconfigure tree.Reconfigure
+	// From and To are the first and last zxid to show; 0 for no bound.
+	From, To int64
+	JSON     bool // one JSON object a line
+	Data     bool // show the data of znodes
+}
+
+// Show prints the transactions of a log. The error is that of w or of reading, or a
+// storage.DamageError if the files aren't whole; what comes before the damage is shown.
+func Show(w io.Writer, o Options) error {
+	r := &reader{o: o, out: printer{w: w, json: o.JSON, data: o.Data}, expected: map[uint64]uint64{}}
+	err := storage.Walk(nil, o.Dirs, r.step)
+	if err == nil {
+		err = r.finish()
+	}
+	if err != nil && !errors.Is(err, errPastRange) {
+		return err
+	}
+	return storage.Describe(io.Discard, nil, o.Dirs...)
+}
+
+// errPastRange ends a walk at Options.To.
+var errPastRange = errors.New("past the last zxid asked for")
+
+// held is an entry that a later batch may still replace.
+type held struct {
+	storage.LoggedEntry
+	committed bool
+}
+
+// heldBytesMax bounds the entries that are held back because the log doesn't say that
+// they are committed. Beyond it they are shown as they are.
+const heldBytesMax = 64 << 20
+
+// reader applies a log.
+type reader struct {
+	o   Options
+	out printer
+
+	tree    *tree.Tree // nil if the state isn't known
+	begun   bool
+	cluster uint64
+	start   uint64 // the index up to which the snapshot goes that was begun with
+	applied uint64 // the index of the last entry shown
+	skips   map[uint64]storage.Skip
+
+	held      []held
+	heldBytes int
+	// expected is the state's digest after an entry, by its index, until a later entry
+	// says what it was on the leader.
+	expected map[uint64]uint64
+}
+
+func (r *reader) step(s storage.LogStep) error {
+	if s.Begins {
+		return r.segment(s)
+	}
+	for _, e := range s.Entries {
+		for n := len(r.held); n > 0 && r.held[n-1].Index >= e.Index; n-- {
+			r.heldBytes -= len(r.held[n-1].Data)
+			r.held = r.held[:n-1]
+		}
+		e.Data = append([]byte{}, e.Data...)
+		r.held = append(r.held, held{LoggedEntry: e})
+		r.heldBytes += len(e.Data)
+	}
+	for len(r.held) > 0 && (r.held[0].Index <= s.Committed || r.heldBytes > heldBytesMax) {
+		if err := r.next(r.held[0].Index <= s.Committed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish shows what the log doesn't say to be committed.
+func (r *reader) finish() error {
+	for len(r.held) > 0 {
+		if err := r.next(false); err != nil {
+			return err
+		}
+	}
+	return r.out.err
+}
+
+// next shows the first entry that is held.
+func (r *reader) next(committed bool) error {
+	e := r.held[0]
+	e.committed = committed
+	r.held = r.held[1:]
+	r.heldBytes -= len(e.Data)
+	r.entry(&e)
+	if r.out.err == nil && r.o.To != 0 && r.tree != nil && r.tree.LastZxid() > r.o.To {
+		return errPastRange
+	}
+	return r.out.err
+}
+
+// segment begins with the state before the log, or with that of a snapshot from a peer.
+func (r *reader) segment(s storage.LogStep) error {
+	switch {
+	case !r.begun:
+		r.begun, r.cluster = true, s.Cluster
+		r.noteSkips()
+		r.begin(s.After)
+	case s.Reset:
+		r.held, r.heldBytes = nil, 0
+		r.out.note("a snapshot at entry %d, of another server, takes the place of what is before", s.After)
+		r.tree = r.snapshotAt(s.After)
+		r.start, r.applied = s.After, s.After
+		if r.tree == nil {
+			r.unknown("that snapshot can't be read")
+		}
+	}
+	return r.out.err
+}
+
+// noteSkips reads which entries the servers have decided to skip.
+func (r *reader) noteSkips() {
+	r.skips = map[uint64]storage.Skip{}
+	for _, dir := range r.o.Dirs {
+		all, err := storage.Skips(storage.OS{}, dir, r.cluster)
+		if err != nil {
+			r.out.note("the decisions to skip entries can't be read: %v", err)
+		}
+		for _, s := range all {
+			r.skips[s.Index] = s
+		}
+	}
+}
+
+// unknown says why results can't be told from here on.
+func (r *reader) unknown(format string, args ...any) {
+	r.tree = nil
+	r.out.note("%s: zxids and results can't be told from here on", fmt.Sprintf(format, args...))
+}
