@@ -36,7 +36,7 @@ internal/restore: internal/memory internal/storage internal/tree
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/keystore internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
+internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
 internal/history: jute
 internal/traffic: jute internal/history
 internal/check:   jute internal/history
@@ -51,6 +51,10 @@ zk/zktest:        zk internal/freeport internal/server internal/tree internal/au
 internal/status:  internal/cli internal/config
 cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
+
+// lean packages are what a program that uses the client compiles. They import nothing
+// outside of the standard library and this module.
+var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 
 // raftOnly lists the only packages that may know that raft exists.
 var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true}
@@ -110,7 +114,8 @@ func TestDeps(t *testing.T) {
 		allow[name] = " " + strings.Join(strings.Fields(deps), " ") + " "
 	}
 	goFiles(t, func(file, pkg string) {
-		if pkg == "." || strings.HasSuffix(file, "_test.go") {
+		example := path.Base(file) == "example_test.go"
+		if pkg == "." || strings.HasSuffix(file, "_test.go") && !example {
 			return
 		}
 		may, ok := allow[pkg]
@@ -126,10 +131,16 @@ func TestDeps(t *testing.T) {
 			imp, _ := strconv.Unquote(spec.Path.Value)
 			dep, ours := strings.CutPrefix(imp, module)
 			switch {
+			case example:
+				if ours && strings.HasPrefix(dep, "internal/") {
+					t.Errorf("%s: examples are copied into programs, which can't import %s", file, dep)
+				}
 			case ours && strings.HasPrefix(dep, "test/") && !strings.HasPrefix(pkg, "test/"):
 				t.Errorf("%s: nothing imports %s", file, dep)
 			case ours && ok && !strings.Contains(may, " "+dep+" "):
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
+			case !ours && slices.Contains(lean, pkg) && strings.Contains(strings.Split(imp, "/")[0], "."):
+				t.Errorf("%s: %s may not import %s: whoever uses the client would need it", file, pkg, imp)
 			case isPure(file, pkg) && (slices.Contains(worldly, imp) || imp == "time" && pkg != "internal/replica"):
 				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
 			case strings.HasPrefix(imp, "go.etcd.io/raft/") && !raftOnly[pkg]:

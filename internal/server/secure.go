@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -100,7 +100,7 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID,
 	if len(state.PeerCertificates) == 0 {
 		return ids, nil
 	}
-	subject, err := keystore.Subject(state.PeerCertificates[0])
+	subject, err := auth.Subject(state.PeerCertificates[0])
 	if err != nil {
 		return nil, err
 	}

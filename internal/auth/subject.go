@@ -1,7 +1,7 @@
-package keystore
+package auth
 
 import (
-	"crypto/x509"
+	certs "crypto/x509"
 	"encoding/asn1"
 	"encoding/hex"
 	"fmt"
@@ -28,7 +28,7 @@ var keywords = map[string]string{
 // Subject returns the subject of a certificate as the identity x509 has it: in the
 // form of RFC 2253, exactly as Java's X500Principal.getName writes it, because it
 // is compared with the ids in ACLs letter by letter.
-func Subject(cert *x509.Certificate) (string, error) {
+func Subject(cert *certs.Certificate) (string, error) {
 	var name []attributeSET
 	if rest, err := asn1.Unmarshal(cert.RawSubject, &name); err != nil || len(rest) > 0 {
 		return "", fmt.Errorf("read the subject of a certificate: it is damaged: %v", err)

@@ -1,4 +1,4 @@
-package zk_test
+package sidebyside
 
 import (
 	"bytes"
@@ -29,25 +29,21 @@ var (
 // TestSideBySide measures this client and go-zookeeper/zk against the same server,
 // in turn, and prints medians:
 //
-//	go test ./zk -run TestSideBySide -v -sidebyside 2s
-//	ZOOID_TEST_SERVERS=host:port go test ./zk -run TestSideBySide -v -sidebyside 2s
+//	go test ./test/sidebyside -run TestSideBySide -v -sidebyside 2s
+//	ZOOID_TEST_SERVERS=host:port go test ./test/sidebyside -run TestSideBySide -v -sidebyside 2s
 //
-// Servers are those named, else a Zooid inside this process, and Apache's too if
-// ZOOID_COMPAT is 1. Allocations are counted where the server is not in this
+// Servers are those named, else a Zooid inside this process. Allocations are counted where the server is not in this
 // process: against a stand-in that answers with constant bytes. Nothing is judged.
 func TestSideBySide(t *testing.T) {
 	if *sideBySide == 0 {
 		t.Skip("measures for a minute: set -sidebyside 2s")
 	}
 	type place struct{ name, address string }
-	places := []place{{"stand-in", zk.StandIn(t)}}
+	places := []place{{"stand-in", standIn(t)}}
 	if servers := os.Getenv("ZOOID_TEST_SERVERS"); servers != "" {
 		places = append(places, place{servers, servers})
 	} else {
 		places = append(places, place{"Zooid", zktest.Start(t, zktest.Options{}).Direct(0)})
-		if os.Getenv("ZOOID_COMPAT") == "1" {
-			places = append(places, place{"Apache", liveServers(t)})
-		}
 	}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -113,7 +109,7 @@ func prepare(t *testing.T, address string) {
 	if _, ok, err := c.Exists(t.Context(), duelPath); err != nil || ok {
 		return
 	}
-	if _, err := c.Create(t.Context(), duelPath, duelValue, zk.ModePersistent, world); err != nil {
+	if _, err := c.Create(t.Context(), duelPath, duelValue, zk.ModePersistent, zk.OpenACL()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,7 @@
-package keystore
+package auth
 
 import (
-	"crypto/x509"
+	certs "crypto/x509"
 	"encoding/asn1"
 	"encoding/pem"
 	"os"
@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// TestSubject compares with what Java printed (testdata/make.sh).
+// TestSubject compares with what Java printed (internal/keystore/testdata/make.sh).
 func TestSubject(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/subjects.txt")
+	text, err := os.ReadFile("../keystore/testdata/subjects.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		name, want, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		data, err := os.ReadFile(filepath.Join("testdata", name))
+		data, err := os.ReadFile(filepath.Join("..", "keystore", "testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		block, _ := pem.Decode(data)
-		cert, err := x509.ParseCertificate(block.Bytes)
+		cert, err := certs.ParseCertificate(block.Bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,11 +52,11 @@ func TestSubjectOfOddTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Subject(&x509.Certificate{RawSubject: raw}); got != c.want || err != nil {
+		if got, err := Subject(&certs.Certificate{RawSubject: raw}); got != c.want || err != nil {
 			t.Errorf("%q, %v; want %q", got, err, c.want)
 		}
 	}
-	if got, err := Subject(&x509.Certificate{RawSubject: []byte{1, 2}}); err == nil {
+	if got, err := Subject(&certs.Certificate{RawSubject: []byte{1, 2}}); err == nil {
 		t.Errorf("a damaged subject is %q", got)
 	}
 }

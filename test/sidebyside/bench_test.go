@@ -1,4 +1,4 @@
-package zk
+package sidebyside
 
 import (
 	"bufio"
@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/zk"
 )
 
-// StandIn answers exists, get and set over loopback TCP as cheaply as can be, so
-// that benchmarks measure the client. It is exported for tests only.
-func StandIn(b testing.TB) string {
+// standIn answers exists, get and set over loopback TCP as cheaply as can be, so
+// that benchmarks measure the client.
+func standIn(b testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -79,21 +80,24 @@ func BenchmarkClient(b *testing.B) {
 	value := make([]byte, 128)
 	for _, op := range []struct {
 		name string
-		do   func(context.Context, *Client) error
+		do   func(context.Context, *zk.Client) error
 	}{
-		{"get", func(ctx context.Context, c *Client) error { _, _, err := c.Get(ctx, "/bench/key"); return err }},
-		{"set", func(ctx context.Context, c *Client) error { _, err := c.Set(ctx, "/bench/key", value, -1); return err }},
+		{"get", func(ctx context.Context, c *zk.Client) error { _, _, err := c.Get(ctx, "/bench/key"); return err }},
+		{"set", func(ctx context.Context, c *zk.Client) error {
+			_, err := c.Set(ctx, "/bench/key", value, -1)
+			return err
+		}},
 	} {
 		for _, shape := range [][2]int{{1, 1}, {1, 16}, {16, 16}} {
 			b.Run(fmt.Sprintf("%s/%dx%d", op.name, shape[0], shape[1]), func(b *testing.B) {
-				address, ctx := StandIn(b), context.Background()
+				address, ctx := standIn(b), context.Background()
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				var wait sync.WaitGroup
 				b.ReportAllocs()
-				var clients []*Client
+				var clients []*zk.Client
 				for range shape[0] {
-					c, err := Open(ctx, address, Options{})
+					c, err := zk.Open(ctx, address, zk.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -125,14 +129,14 @@ func BenchmarkClient(b *testing.B) {
 // BenchmarkPipeline keeps 256 gets under way from one goroutine.
 func BenchmarkPipeline(b *testing.B) {
 	ctx := context.Background()
-	c, err := Open(ctx, StandIn(b), Options{})
+	c, err := zk.Open(ctx, standIn(b), zk.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer c.Close()
 	b.ReportAllocs()
 	p := c.Pipeline()
-	var open []Future[Node]
+	var open []zk.Future[zk.Node]
 	for range b.N {
 		open = append(open, p.Get(ctx, "/bench/key"))
 		if len(open) == 256 {
