@@ -40,7 +40,10 @@ internal/server:  jute internal/auth internal/tree internal/memory internal/watc
 internal/history: jute
 internal/traffic: jute internal/history
 internal/check:   jute internal/history
-internal/bench:   jute internal/freeport
+internal/bench/wire: jute
+internal/bench/floor: jute internal/bench/wire
+internal/bench/keeperbench: jute internal/bench/wire
+internal/bench:   jute internal/freeport internal/bench/wire internal/bench/floor internal/bench/keeperbench
 internal/export:  jute
 internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic

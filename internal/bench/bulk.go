@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -31,8 +32,8 @@ func (t *trial) bulkDirs(ctx context.Context, n int) error {
 	if len(fmt.Sprint(last)) > bulkDirDigits {
 		return usagef("-keys %d: a bulk load has at most %d znodes", n, directorySize*1000)
 	}
-	return t.prepare(ctx, last+1, func(b []byte, i uint64) ([]byte, kind) {
-		return append(b, createFrame(t.bulkDir(int(i)), nil)...), kindWrite
+	return t.prepare(ctx, last+1, func(b []byte, i uint64) ([]byte, wire.Kind) {
+		return append(b, wire.CreateFrame(t.bulkDir(int(i)), nil)...), wire.KindWrite
 	})
 }
 
@@ -45,7 +46,7 @@ func (t *trial) bulkFrame(build func(path string) []byte) twiceNumbered {
 }
 
 // bulk makes the directories for -keys znodes, and the source that creates these.
-func (t *trial) bulk(ctx context.Context) (source, error) {
+func (t *trial) bulk(ctx context.Context) (wire.Source, error) {
 	if err := t.bulkDirs(ctx, t.keys); err != nil {
 		return nil, err
 	}
@@ -53,30 +54,30 @@ func (t *trial) bulk(ctx context.Context) (source, error) {
 }
 
 // bulkCreates creates the znodes of a bulk load from number first on.
-func (t *trial) bulkCreates(first uint64) source {
+func (t *trial) bulkCreates(first uint64) wire.Source {
 	data := t.value()
-	create := t.bulkFrame(func(path string) []byte { return createFrame(path, data) })
-	return func(int) request {
-		return func(b []byte, i uint64) ([]byte, kind) { return create.append(b, first+i), kindWrite }
+	create := t.bulkFrame(func(path string) []byte { return wire.CreateFrame(path, data) })
+	return func(int) wire.Request {
+		return func(b []byte, i uint64) ([]byte, wire.Kind) { return create.append(b, first+i), wire.KindWrite }
 	}
 }
 
 // bulkAny picks one of the first n znodes of a bulk load at random.
-func (t *trial) bulkAny(n int, k kind, build func(path string) []byte) source {
+func (t *trial) bulkAny(n int, k wire.Kind, build func(path string) []byte) wire.Source {
 	frame := t.bulkFrame(build)
-	return func(conn int) request {
+	return func(conn int) wire.Request {
 		rng := t.rng(conn)
-		return func(b []byte, _ uint64) ([]byte, kind) { return frame.append(b, rng.Uint64N(uint64(n))), k }
+		return func(b []byte, _ uint64) ([]byte, wire.Kind) { return frame.append(b, rng.Uint64N(uint64(n))), k }
 	}
 }
 
-func (t *trial) bulkGets(n int) source {
-	return t.bulkAny(n, 0, func(path string) []byte { return getFrame(path, false) })
+func (t *trial) bulkGets(n int) wire.Source {
+	return t.bulkAny(n, 0, func(path string) []byte { return wire.GetFrame(path, false) })
 }
 
-func (t *trial) bulkSets(n int) source {
+func (t *trial) bulkSets(n int) wire.Source {
 	data := t.value()
-	return t.bulkAny(n, kindWrite, func(path string) []byte { return setFrame(path, data) })
+	return t.bulkAny(n, wire.KindWrite, func(path string) []byte { return wire.SetFrame(path, data) })
 }
 
 // A server that was loaded may have work left: a snapshot, its memory to put in
@@ -133,4 +134,20 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	r.set("rss_before_mib", before)
 	r.set("bytes_per_znode", (r.ServerRSS-before)*(1<<20)/float64(t.keys))
 	return r, nil
+}
+
+// twiceNumbered is a frame of a bulk load: the path has the number of the
+// directory and that of the znode.
+type twiceNumbered struct {
+	frame     []byte
+	dir, name int // offsets of their first digits in frame
+}
+
+// append appends the frame for znode i.
+func (n twiceNumbered) append(b []byte, i uint64) []byte {
+	start := len(b)
+	b = append(b, n.frame...)
+	wire.PutDigits(b[start+n.dir:start+n.dir+bulkDirDigits], i/directorySize)
+	wire.PutDigits(b[start+n.name:start+n.name+bulkNameDigits], i)
+	return b
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // pending is a request without a reply.
 type pending struct {
 	at   time.Duration // when the write that carries it began
-	kind kind
+	kind wire.Kind
 }
 
 // pipeline is the requests of a connection that have no reply yet, oldest first.
@@ -20,7 +21,7 @@ type pipeline struct {
 	open       int
 }
 
-func (p *pipeline) push(k kind) {
+func (p *pipeline) push(k wire.Kind) {
 	p.ring[p.head] = pending{kind: k}
 	p.head = (p.head + 1) % len(p.ring)
 	p.open++
@@ -52,7 +53,7 @@ func (ln *lane) closedLoop(depth int) error {
 		return err
 	}
 	for p.open > 0 {
-		if err := ln.c.fill(); err != nil {
+		if err := ln.c.Fill(); err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
 		n, err := ln.collect(&p, ln.load.now())
@@ -77,13 +78,13 @@ func (ln *lane) issue(p *pipeline, n int) error {
 	if n == 0 || l.stopped.Load() {
 		return nil
 	}
-	b := ln.c.out[:0]
+	b := ln.c.Out[:0]
 	for i := range n {
 		at := len(b)
-		var k kind
+		var k wire.Kind
 		b, k = ln.req(b, next+uint64(i))
-		ln.c.xid = nextXid(ln.c.xid)
-		putXid(b[at:], ln.c.xid)
+		ln.c.Xid = wire.NextXid(ln.c.Xid)
+		wire.PutXid(b[at:], ln.c.Xid)
 		p.push(k)
 	}
 	now := l.now()
@@ -91,8 +92,8 @@ func (ln *lane) issue(p *pipeline, n int) error {
 		l.stopped.Store(true) // these are the last; answered outside the window
 	}
 	p.stamp(n, now)
-	ln.c.out = b
-	if err := ln.c.flush(); err != nil {
+	ln.c.Out = b
+	if err := ln.c.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
@@ -112,7 +113,7 @@ func (ln *lane) collect(p *pipeline, now time.Duration) (n int, err error) {
 		}
 	}
 	for p.open > 0 {
-		f, err := ln.c.take()
+		f, err := ln.c.Take()
 		if err != nil {
 			return n, err
 		}

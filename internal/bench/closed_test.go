@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -37,9 +38,9 @@ func (c *echoConn) Read(p []byte) (int, error) {
 
 func (c *echoConn) Close() error { return nil }
 
-func echoLoad(ops int64, req request) *load {
-	return &load{name: "test", conns: []*conn{{net: &echoConn{}, in: make([]byte, loadBuffer)}}, depth: evenly(16), ops: ops,
-		source: func(int) request { return req }}
+func echoLoad(ops int64, req wire.Request) *load {
+	return &load{name: "test", conns: []*wire.Conn{wire.Attach(&echoConn{}, wire.LoadBuffer)}, depth: evenly(16), ops: ops,
+		source: func(int) wire.Request { return req }}
 }
 
 // TestNothingIsAllocatedPerOperation counts allocations of long runs. It doesn't
@@ -50,7 +51,7 @@ func TestNothingIsAllocatedPerOperation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, req := range map[string]request{
+	for name, req := range map[string]wire.Request{
 		"get":    tr.anyOf(gets, 0)(0),
 		"create": tr.createSource()(0),
 	} {
@@ -90,7 +91,7 @@ func TestPipelineIsAQueue(t *testing.T) {
 	for step := range 10_000 {
 		if n := rng.IntN(8 - len(naive)); n > 0 {
 			for range n {
-				k := kind(rng.IntN(8))
+				k := wire.Kind(rng.IntN(8))
 				p.push(k)
 				naive = append(naive, pending{kind: k})
 			}

@@ -14,8 +14,7 @@
 //
 //	main.go        the command line: which form is meant, exit codes
 //	options.go     flags                    help.go      texts of -h
-//	conn.go        one session: handshake, frames in, frames out
-//	request.go     requests encoded in advance
+//	wire/          connections, and requests encoded in advance
 //	load.go        work on many connections, by either loop
 //	closed.go      closed loop: connections x outstanding
 //	open.go        open loop: a fixed rate, latency from the intended send time
@@ -27,11 +26,10 @@
 //	bulk.go        many znodes, in directories
 //	watch.go  sessions.go  storm.go  failover.go  restart.go  snapshot.go: one scenario each
 //	flat.go        what does an operation cost while the server holds more and more?
-//	workload.go    ClickHouse keeper-bench files: running them
-//	workloadparse.go  workloadrequests.go: reading; workloaddraw.go: drawing
+//	workload.go    running ClickHouse's keeper-bench files; keeperbench/ reads them
 //	server.go      starting servers from a command line, in fresh directories
 //	ensemble.go    the members of one, their configurations, their leader
-//	floor.go  floorlog.go  floorfile_*.go: the floor: sockets, framing and a synced log, nothing else
+//	floor.go       the command of floor/: sockets, framing and a synced log, nothing else
 //	profile.go     the scenarios and sizes a comparison runs
 //	compare.go     interleaved rounds       ratio.go     medians and ratios
 //	page.go        results of several comparisons against goals.go

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"io"
 	"net"
 	"os"
@@ -189,12 +190,12 @@ const wordAnswerMax = 64 << 10
 
 // ask sends a four-letter word.
 func ask(addr, word string) (string, error) {
-	n, err := net.DialTimeout("tcp", addr, handshakeTimeout)
+	n, err := net.DialTimeout("tcp", addr, wire.HandshakeTimeout)
 	if err != nil {
 		return "", err
 	}
 	defer n.Close()
-	n.SetDeadline(time.Now().Add(handshakeTimeout))
+	n.SetDeadline(time.Now().Add(wire.HandshakeTimeout))
 	if _, err := io.WriteString(n, word); err != nil {
 		return "", fmt.Errorf("ask %s for %s: %w", addr, word, err)
 	}

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"net"
 	"os"
 	"os/exec"
@@ -67,7 +68,7 @@ func TestEnsembleIsStarted(t *testing.T) {
 	}
 	s.members[1].signal(9)
 	<-s.members[1].exited
-	if _, err := tr.dial(context.Background(), 1, idleBuffer); err == nil {
+	if _, err := tr.dial(context.Background(), 1, wire.IdleBuffer); err == nil {
 		t.Error("the second connection isn't the second server's")
 	}
 	s.stop()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -25,8 +26,8 @@ const (
 // server after each failure, the same session as long as there is one.
 type writer struct {
 	t     *trial
-	c     *conn // nil while not connected
-	s     session
+	c     *wire.Conn // nil while not connected
+	s     wire.Session
 	zxid  int64 // last seen
 	next  int   // server to try next
 	frame []byte
@@ -50,7 +51,7 @@ func runFailover(ctx context.Context, t *trial) (result, error) {
 	}
 	begin := time.Now()
 	writers := make([]*writer, t.conns)
-	frame := setFrame(t.base, t.value())
+	frame := wire.SetFrame(t.base, t.value())
 	for i := range writers {
 		writers[i] = &writer{t: t, s: t.newSession(), next: i, frame: frame, errs: map[string]int64{}}
 	}
@@ -86,27 +87,27 @@ func (w *writer) loop(ctx context.Context, begin time.Time, end time.Duration) {
 		if w.c == nil && !w.connect(ctx) {
 			continue
 		}
-		w.c.net.SetDeadline(time.Now().Add(writePatience))
-		w.c.queue(w.frame)
-		err := w.c.flush()
+		w.c.Net.SetDeadline(time.Now().Add(writePatience))
+		w.c.Queue(w.frame)
+		err := w.c.Flush()
 		if err == nil {
 			var h jute.ReplyHeader
-			if h, _, err = w.c.reply(); err == nil && h.Err != jute.OK {
+			if h, _, err = w.c.Reply(); err == nil && h.Err != jute.OK {
 				err = h.Err
 			}
 		}
 		if err != nil {
 			w.errs[shortReason(err)]++
 			w.disconnects++
-			w.s, w.zxid = w.c.session, w.c.lastZxid
-			w.c.drop()
+			w.s, w.zxid = w.c.Session, w.c.LastZxid
+			w.c.Drop()
 			w.c = nil
 			continue
 		}
 		w.acks = append(w.acks, time.Since(begin))
 	}
 	if w.c != nil {
-		w.c.close()
+		w.c.Close()
 	}
 }
 
@@ -117,11 +118,11 @@ func (w *writer) connect(ctx context.Context) bool {
 	addr := w.t.servers[w.next%len(w.t.servers)]
 	w.next++
 	var err error
-	if w.c, err = dial(short, addr, w.s, w.zxid, idleBuffer); err == nil {
+	if w.c, err = wire.Dial(short, addr, w.s, w.zxid, wire.IdleBuffer); err == nil {
 		return true
 	}
 	w.c = nil
-	if errors.Is(err, errExpired) {
+	if errors.Is(err, wire.ErrExpired) {
 		w.expired++
 		w.s = w.t.newSession()
 	}

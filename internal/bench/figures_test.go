@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -121,10 +122,10 @@ func TestParseStat(t *testing.T) {
 
 func TestNumberedRequestsAreWholeRequests(t *testing.T) {
 	t.Parallel()
-	n := newNumbered("/a/b-", func(p string) []byte { return createFrame(p, []byte("xyz")) })
+	n := wire.NewNumbered("/a/b-", func(p string) []byte { return wire.CreateFrame(p, []byte("xyz")) })
 	for _, i := range []uint64{0, 7, 1234567890, 9999999999} {
-		b := n.append([]byte("before"), i)[len("before"):]
-		want := createFrame(numberedPath("/a/b-", int(i)), []byte("xyz"))
+		b := n.Append([]byte("before"), i)[len("before"):]
+		want := wire.CreateFrame(wire.NumberedPath("/a/b-", int(i)), []byte("xyz"))
 		if string(b) != string(want) {
 			t.Errorf("%d: %q, want %q", i, b, want)
 		}
@@ -142,14 +143,14 @@ func TestMultiErrorSurvivesAnything(t *testing.T) {
 		body = ok[i].Append(body)
 	}
 	bad := jute.MultiResult{Op: jute.OpError, Err: jute.ErrNotEmpty}
-	if code := multiError(jute.AppendMultiEnd(body)); code != jute.OK {
+	if code := wire.MultiError(jute.AppendMultiEnd(body)); code != jute.OK {
 		t.Errorf("all well: %v", code)
 	}
-	if code := multiError(jute.AppendMultiEnd(bad.Append(body))); code != jute.ErrNotEmpty {
+	if code := wire.MultiError(jute.AppendMultiEnd(bad.Append(body))); code != jute.ErrNotEmpty {
 		t.Errorf("one failed: %v", code)
 	}
 	for i := range body {
-		if code := multiError(body[:i]); code != jute.ErrMarshallingError {
+		if code := wire.MultiError(body[:i]); code != jute.ErrMarshallingError {
 			t.Fatalf("cut to %d bytes: %v", i, code)
 		}
 	}
@@ -158,7 +159,7 @@ func TestMultiErrorSurvivesAnything(t *testing.T) {
 func FuzzMultiError(f *testing.F) {
 	r := jute.MultiResult{Op: jute.OpGetChildren, Children: []string{"a"}}
 	f.Add(jute.AppendMultiEnd(r.Append(nil)))
-	f.Fuzz(func(_ *testing.T, b []byte) { multiError(b) })
+	f.Fuzz(func(_ *testing.T, b []byte) { wire.MultiError(b) })
 }
 
 func TestOthersShareOfTheMachine(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -184,14 +185,14 @@ const roundKeys = 1000
 
 // goRound sends one request after the other, each on the next of n connections.
 func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, err error) {
-	conns, err := t.dialAll(ctx, n, idleBuffer)
+	conns, err := t.dialAll(ctx, n, wire.IdleBuffer)
 	if err != nil {
 		return r, err
 	}
 	defer closeAll(conns)
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
-			c.net.Close()
+			c.Net.Close()
 		}
 	})
 	defer stop()
@@ -213,16 +214,16 @@ func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, 
 }
 
 // oneByOne does so for a time, but visits each connection once at least.
-func (t *trial) oneByOne(conns []*conn, frames [][]byte, rng *rand.Rand, d time.Duration) (*latencies, error) {
+func (t *trial) oneByOne(conns []*wire.Conn, frames [][]byte, rng *rand.Rand, d time.Duration) (*latencies, error) {
 	l := newLatencies()
 	begin := time.Now()
 	for i, now := 0, begin; i < len(conns) || now.Sub(begin) < d; i++ {
 		c := conns[i%len(conns)]
-		c.queue(frames[rng.IntN(len(frames))])
-		err := c.flush()
+		c.Queue(frames[rng.IntN(len(frames))])
+		err := c.Flush()
 		if err == nil {
 			var h jute.ReplyHeader
-			if h, _, err = c.reply(); err == nil && h.Err != jute.OK {
+			if h, _, err = c.Reply(); err == nil && h.Err != jute.OK {
 				err = h.Err
 			}
 		}

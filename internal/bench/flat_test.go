@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,10 +56,10 @@ func TestFlatScenariosShowEverySize(t *testing.T) {
 func TestBulkPaths(t *testing.T) {
 	t.Parallel()
 	tr := &trial{base: "/b-abcdef"}
-	frame := tr.bulkFrame(deleteFrame)
+	frame := tr.bulkFrame(wire.DeleteFrame)
 	for _, i := range []int{0, 1, 9999, 10000, 1234567, 9999999} {
 		path := tr.bulkPath(i)
-		if got := frame.append(nil, uint64(i)); string(got) != string(deleteFrame(path)) {
+		if got := frame.append(nil, uint64(i)); string(got) != string(wire.DeleteFrame(path)) {
 			t.Errorf("znode %d: %q, want one for %s", i, got, path)
 		}
 		if len(path) != 25 {

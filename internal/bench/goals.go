@@ -24,8 +24,8 @@ type bound struct {
 }
 
 const (
-	apache = "apache"
-	floor  = "floor"
+	apache    = "apache"
+	floorName = "floor"
 )
 
 func atLeast(limit float64, to string) bound { return bound{to, true, limit} }
@@ -43,15 +43,15 @@ func goals() []goal {
 	const perSec, cpu, p50 = "ops_per_s", "server_cpu_us_per_op", "p50_ms"
 	own := func(limit float64) []bound { return []bound{atMost(limit, "")} }
 	return []goal{
-		{"get, 16 × 16: operations/s", "get-16x16", perSec, "", []bound{atLeast(8, apache), atLeast(.65, floor)}},
+		{"get, 16 × 16: operations/s", "get-16x16", perSec, "", []bound{atLeast(8, apache), atLeast(.65, floorName)}},
 		{"its CPU per operation", "get-16x16", cpu, "µs", []bound{atMost(.1, apache)}},
-		{"get, 1 × 1: p50", "get-1x1", p50, "ms", []bound{atMost(.5, apache), atMost(1.25, floor)}},
-		{"set, 16 × 16: operations/s", "set-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.6, floor)}},
+		{"get, 1 × 1: p50", "get-1x1", p50, "ms", []bound{atMost(.5, apache), atMost(1.25, floorName)}},
+		{"set, 16 × 16: operations/s", "set-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.6, floorName)}},
 		{"its CPU per operation", "set-16x16", cpu, "µs", []bound{atMost(.2, apache)}},
-		{"set, 1 × 1: p50", "set-1x1", p50, "ms", []bound{atMost(.8, apache), atMost(1.25, floor)}},
-		{"90 % get, 10 % set, 16 × 16: operations/s", "mixed-16x16", perSec, "", []bound{atLeast(5, apache), atLeast(.6, floor)}},
+		{"set, 1 × 1: p50", "set-1x1", p50, "ms", []bound{atMost(.8, apache), atMost(1.25, floorName)}},
+		{"90 % get, 10 % set, 16 × 16: operations/s", "mixed-16x16", perSec, "", []bound{atLeast(5, apache), atLeast(.6, floorName)}},
 		{"its CPU per operation", "mixed-16x16", cpu, "µs", nil},
-		{"create, 16 × 16: operations/s", "create-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.5, floor)}},
+		{"create, 16 × 16: operations/s", "create-16x16", perSec, "", []bound{atLeast(3, apache), atLeast(.5, floorName)}},
 		{"its CPU per operation", "create-16x16", cpu, "µs", nil},
 		{"multi of 10 sets, 16 × 4: operations/s", "multi-16x4", perSec, "", []bound{atLeast(3, apache)}},
 		{"getChildren of 1000, 8 × 4: operations/s", "children-8x4", perSec, "", []bound{atLeast(5, apache)}},

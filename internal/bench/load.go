@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -24,9 +25,9 @@ const watchPeriod = 200 * time.Millisecond
 // it doesn't.
 type load struct {
 	name     string
-	conns    []*conn
+	conns    []*wire.Conn
 	depth    func(conn int) int // closed loop: outstanding requests; 0 leaves the connection idle
-	source   source
+	source   wire.Source
 	warm     time.Duration // worked but not measured
 	time     time.Duration // measured
 	ops      int64         // if not 0: so many requests, all measured, instead of warm and time
@@ -73,9 +74,9 @@ func (l *load) claim(n int) (first uint64, got int) {
 // that receives, unless they say otherwise.
 type lane struct {
 	load   *load
-	c      *conn
-	req    request // the sender's
-	expect int32   // xid of the last reply taken
+	c      *wire.Conn
+	req    wire.Request // the sender's
+	expect int32        // xid of the last reply taken
 
 	rec  *recorder
 	errs map[jute.Code]int64
@@ -97,7 +98,7 @@ type recorder struct {
 
 func (l *load) lane(i int, rec *recorder) *lane {
 	c := l.conns[i]
-	return &lane{load: l, c: c, req: l.source(i), expect: c.xid, rec: rec, errs: map[jute.Code]int64{}}
+	return &lane{load: l, c: c, req: l.source(i), expect: c.Xid, rec: rec, errs: map[jute.Code]int64{}}
 }
 
 // run works until the time is over or the requests are done. An error is that
@@ -108,7 +109,7 @@ func (l *load) run(ctx context.Context) (result, error) {
 	context.AfterFunc(ctx, func() {
 		for _, c := range l.conns {
 			if context.Cause(ctx) != errLoadDone {
-				c.net.Close()
+				c.Net.Close()
 			}
 		}
 	})
@@ -133,7 +134,7 @@ func (l *load) run(ctx context.Context) (result, error) {
 				err = ln.closedLoop(l.depth(i))
 			}
 			if err != nil {
-				cancel(fmt.Errorf("%s: connection %d to %s, after %d replies: %w", l.name, i, ln.c.addr, ln.done.Load(), err))
+				cancel(fmt.Errorf("%s: connection %d to %s, after %d replies: %w", l.name, i, ln.c.Addr, ln.done.Load(), err))
 			}
 		})
 	}
@@ -241,10 +242,10 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used cost) result {
 }
 
 // record counts n replies of one kind and latency.
-func (ln *lane) record(k kind, d time.Duration, n int64) {
+func (ln *lane) record(k wire.Kind, d time.Duration, n int64) {
 	ln.rec.mu.Lock()
 	defer ln.rec.mu.Unlock()
-	if k&kindWrite != 0 {
+	if k&wire.KindWrite != 0 {
 		ln.rec.writes.record(d, n)
 	} else {
 		ln.rec.reads.record(d, n)
@@ -254,28 +255,28 @@ func (ln *lane) record(k kind, d time.Duration, n int64) {
 // accept checks that a frame is the next reply in order and returns its error
 // code; notification is true, and nothing else said, for a watch event.
 func (ln *lane) accept(f []byte) (h jute.ReplyHeader, body []byte, notification bool, err error) {
-	h, body, err = header(f)
+	h, body, err = wire.Header(f)
 	if err != nil {
 		return h, nil, false, err
 	}
 	if h.Xid == jute.XidNotification {
-		ln.c.events++
+		ln.c.Events++
 		return h, nil, true, nil
 	}
-	if ln.expect = nextXid(ln.expect); h.Xid != ln.expect {
+	if ln.expect = wire.NextXid(ln.expect); h.Xid != ln.expect {
 		return h, nil, false, fmt.Errorf("reply out of order: it has xid %d, the oldest request without one has %d", h.Xid, ln.expect)
 	}
-	ln.c.lastZxid = max(ln.c.lastZxid, h.Zxid)
+	ln.c.LastZxid = max(ln.c.LastZxid, h.Zxid)
 	return h, body, false, nil
 }
 
 // judge returns the error code that a reply counts as.
-func judge(k kind, h jute.ReplyHeader, body []byte) jute.Code {
+func judge(k wire.Kind, h jute.ReplyHeader, body []byte) jute.Code {
 	code := h.Err
-	if code == jute.OK && k&kindMulti != 0 {
-		code = multiError(body)
+	if code == jute.OK && k&wire.KindMulti != 0 {
+		code = wire.MultiError(body)
 	}
-	if code == jute.ErrNoNode && k&kindMissingOK != 0 {
+	if code == jute.ErrNoNode && k&wire.KindMissingOK != 0 {
 		return jute.OK
 	}
 	return code

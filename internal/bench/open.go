@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -57,7 +58,7 @@ func (s schedule) count() uint64 {
 type openLane struct {
 	*lane
 	schedule
-	kinds    [inFlightMax]kind // of request k at k % inFlightMax: written before sent moves, read after
+	kinds    [inFlightMax]wire.Kind // of request k at k % inFlightMax: written before sent moves, read after
 	sent     atomic.Uint64
 	answered atomic.Uint64
 	lag      *latencies // the sender's, until it ends
@@ -75,13 +76,13 @@ func (ln *lane) openLoop(ctx context.Context, i int) error {
 	interval := n / l.rate * 1e9
 	o := &openLane{lane: ln, lag: newLatencies(), number: i,
 		schedule: schedule{offset: time.Duration(interval * float64(i) / n), interval: interval, until: until}}
-	ln.c.net.SetDeadline(l.epoch.Add(until + drainMax))
-	defer ln.c.net.SetDeadline(time.Time{})
+	ln.c.Net.SetDeadline(l.epoch.Add(until + drainMax))
+	defer ln.c.Net.SetDeadline(time.Time{})
 	sender := make(chan error, 1)
 	go func() { sender <- o.send(ctx) }()
 	err := o.receive()
 	if err != nil {
-		ln.c.net.Close() // so that the sender ends too
+		ln.c.Net.Close() // so that the sender ends too
 	}
 	if sendErr := <-sender; err == nil {
 		err = sendErr
@@ -115,20 +116,20 @@ func (o *openLane) send(ctx context.Context) error {
 			continue
 		}
 		room := min(burstMax, inFlightMax-(k-o.answered.Load()))
-		b := o.c.out[:0]
+		b := o.c.Out[:0]
 		for end := min(k+room, total); k < end && o.at(k) <= now; k++ {
 			at := len(b)
 			b, o.kinds[k%inFlightMax] = o.req(b, k)
-			o.c.xid = nextXid(o.c.xid)
-			putXid(b[at:], o.c.xid)
+			o.c.Xid = wire.NextXid(o.c.Xid)
+			wire.PutXid(b[at:], o.c.Xid)
 			o.lag.record(now-o.at(k), 1)
 		}
-		o.c.out = b
+		o.c.Out = b
 		o.sent.Store(k)
 		if o.at(k) > now { // otherwise there is more to catch up with
 			wrote = now
 		}
-		if err := o.c.flush(); err != nil {
+		if err := o.c.Flush(); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return nil
 			}
@@ -144,7 +145,7 @@ func (o *openLane) receive() error {
 	total := o.count()
 	k := uint64(0)
 	for k < total {
-		err := o.c.fill()
+		err := o.c.Fill()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			o.giveUp(k, total)
 			return nil
@@ -165,7 +166,7 @@ func (o *openLane) receive() error {
 func (o *openLane) collect(k uint64, now time.Duration) (uint64, error) {
 	from, _ := o.load.window()
 	for {
-		f, err := o.c.take()
+		f, err := o.c.Take()
 		if f == nil || err != nil {
 			return k, err
 		}
@@ -202,7 +203,7 @@ func (o *openLane) giveUp(k, total uint64) {
 	from, _ := o.load.window()
 	sent := o.sent.Load()
 	for ; k < total; k++ {
-		var kd kind // a request never sent counts like the last that was
+		var kd wire.Kind // a request never sent counts like the last that was
 		if sent > 0 {
 			kd = o.kinds[min(k, sent-1)%inFlightMax]
 		}

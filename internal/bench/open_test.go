@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -67,10 +68,10 @@ func countedLoad(t *testing.T, rate float64, stallAt int, stall time.Duration) (
 		over := make(chan struct{})
 		defer close(over)
 		go stallingServer(far, stallAt, stall, over)
-		ping := encode(jute.OpPing, nil)
-		l := &load{name: "test", conns: []*conn{{net: near, in: make([]byte, idleBuffer)}}, depth: evenly(1), rate: rate, time: 10 * time.Second,
-			source: func(int) request {
-				return func(b []byte, _ uint64) ([]byte, kind) {
+		ping := wire.Encode(jute.OpPing, nil)
+		l := &load{name: "test", conns: []*wire.Conn{wire.Attach(near, wire.IdleBuffer)}, depth: evenly(1), rate: rate, time: 10 * time.Second,
+			source: func(int) wire.Request {
+				return func(b []byte, _ uint64) ([]byte, wire.Kind) {
 					if rate == 0 {
 						time.Sleep(10 * time.Millisecond) // a client that thinks before it asks
 					}
@@ -173,10 +174,10 @@ func TestReplyOutOfOrderIsAnError(t *testing.T) {
 		io.Copy(io.Discard, far)
 	}()
 	defer far.Close()
-	ping := encode(jute.OpPing, nil)
-	l := &load{name: "test", conns: []*conn{{net: near, in: make([]byte, idleBuffer)}}, depth: evenly(1), ops: 1,
-		source: func(int) request {
-			return func(b []byte, _ uint64) ([]byte, kind) { return append(b, ping...), 0 }
+	ping := wire.Encode(jute.OpPing, nil)
+	l := &load{name: "test", conns: []*wire.Conn{wire.Attach(near, wire.IdleBuffer)}, depth: evenly(1), ops: 1,
+		source: func(int) wire.Request {
+			return func(b []byte, _ uint64) ([]byte, wire.Kind) { return append(b, ping...), 0 }
 		}}
 	_, err := l.run(context.Background())
 	const want = "test: connection 0 to , after 0 replies: reply out of order: it has xid 7, the oldest request without one has 1"

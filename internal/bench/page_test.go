@@ -26,7 +26,7 @@ func TestGoalsAreMeasured(t *testing.T) {
 				t.Errorf("%s: %s isn't a figure of %s", g.work, g.figure, p.name)
 			}
 			for _, b := range g.bounds {
-				if b.to == floor && p.noFloor || b.to != "" && p.alone {
+				if b.to == floorName && p.noFloor || b.to != "" && p.alone {
 					t.Errorf("%s: %s has no part in %s", g.work, b.to, p.name)
 				}
 			}

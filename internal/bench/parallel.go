@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -52,11 +53,11 @@ func inParallel(ctx context.Context, n, workers int, do func(ctx context.Context
 const dialers = 32
 
 // dialAll opens n connections. On an error it closes those it has opened.
-func (t *trial) dialAll(ctx context.Context, n, buffer int) ([]*conn, error) {
+func (t *trial) dialAll(ctx context.Context, n, buffer int) ([]*wire.Conn, error) {
 	if err := checkFiles(n); err != nil {
 		return nil, err
 	}
-	conns := make([]*conn, n)
+	conns := make([]*wire.Conn, n)
 	err := inParallel(ctx, n, dialers, func(ctx context.Context, i int) (err error) {
 		conns[i], err = t.dial(ctx, i, buffer)
 		return err
@@ -69,10 +70,10 @@ func (t *trial) dialAll(ctx context.Context, n, buffer int) ([]*conn, error) {
 }
 
 // closeAll ends the sessions of the connections that aren't nil.
-func closeAll(conns []*conn) {
+func closeAll(conns []*wire.Conn) {
 	inParallel(context.Background(), len(conns), dialers, func(_ context.Context, i int) error {
 		if conns[i] != nil {
-			conns[i].close()
+			conns[i].Close()
 		}
 		return nil
 	})

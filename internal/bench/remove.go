@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -21,12 +22,12 @@ func (t *trial) clean(ctx context.Context, paths ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanMax)
 	defer cancel()
-	c, err := t.dial(ctx, 0, loadBuffer)
+	c, err := t.dial(ctx, 0, wire.LoadBuffer)
 	if err != nil {
 		return fmt.Errorf("remove %v afterwards: %w", paths, err)
 	}
-	defer c.close()
-	stop := context.AfterFunc(ctx, func() { c.net.Close() })
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Net.Close() })
 	defer stop()
 	for _, path := range paths {
 		t.progress.note("removing " + path)
@@ -41,9 +42,9 @@ func (t *trial) clean(ctx context.Context, paths ...string) error {
 const removeBatch = 1000
 
 // removeTree deletes a znode and all below it; one that is gone already is fine.
-func removeTree(c *conn, path string) error {
+func removeTree(c *wire.Conn, path string) error {
 	r := jute.PathWatchRequest{Path: path}
-	body, err := c.call(jute.OpGetChildren, r.Append)
+	body, err := c.Call(jute.OpGetChildren, r.Append)
 	if errors.Is(err, jute.ErrNoNode) {
 		return nil
 	}
@@ -57,13 +58,13 @@ func removeTree(c *conn, path string) error {
 		n := min(len(left), removeBatch)
 		var inner []string
 		for _, name := range left[:n] {
-			c.queue(deleteFrame(path + "/" + name))
+			c.Queue(wire.DeleteFrame(path + "/" + name))
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			return err
 		}
 		for _, name := range left[:n] {
-			h, _, err := c.reply()
+			h, _, err := c.Reply()
 			switch {
 			case err != nil:
 				return err
@@ -81,7 +82,7 @@ func removeTree(c *conn, path string) error {
 		left = left[n:]
 	}
 	del := jute.PathVersionRequest{Path: path, Version: -1}
-	if _, err := c.call(jute.OpDelete, del.Append); err != nil && !errors.Is(err, jute.ErrNoNode) {
+	if _, err := c.Call(jute.OpDelete, del.Append); err != nil && !errors.Is(err, jute.ErrNoNode) {
 		return fmt.Errorf("delete %s: %w", path, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -194,14 +195,14 @@ func awaitRead(ctx context.Context, addr string, most time.Duration) error {
 func tryRead(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTry)
 	defer cancel()
-	c, err := dial(ctx, addr, session{Timeout: 10 * time.Second}, 0, idleBuffer)
+	c, err := wire.Dial(ctx, addr, wire.Session{Timeout: 10 * time.Second}, 0, wire.IdleBuffer)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	c.net.SetDeadline(time.Now().Add(readyTry))
+	defer c.Close()
+	c.Net.SetDeadline(time.Now().Add(readyTry))
 	r := jute.PathWatchRequest{Path: "/"}
-	_, err = c.call(jute.OpGetData, r.Append)
+	_, err = c.Call(jute.OpGetData, r.Append)
 	return err
 }
 

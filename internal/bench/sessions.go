@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -16,12 +17,12 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	before, start, begin := t.measured.rssMiB(), t.measured.cost(), time.Now()
-	conns := make([]*conn, t.keys)
+	conns := make([]*wire.Conn, t.keys)
 	took := make([]time.Duration, t.keys)
 	defer func() { closeAll(conns) }()
 	err := inParallel(ctx, t.keys, t.conns, func(ctx context.Context, i int) (err error) {
 		at := time.Now()
-		conns[i], err = t.dial(ctx, i, idleBuffer)
+		conns[i], err = t.dial(ctx, i, wire.IdleBuffer)
 		took[i] = time.Since(at)
 		t.progress.show("opening sessions", int64(i), time.Since(begin), 0, int64(t.keys))
 		return err
@@ -56,14 +57,14 @@ const holders = 16
 
 // hold keeps the sessions alive for -time and adds what that costs. Each
 // session pings once per period, all of them spread evenly over it.
-func (t *trial) hold(ctx context.Context, conns []*conn, r *result) error {
+func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 	start, begin := t.measured.cost(), time.Now()
 	pings := make([]*latencies, holders)
 	lost := make([]int64, holders)
 	var wg sync.WaitGroup
 	for h := range holders {
 		pings[h] = newLatencies()
-		var mine []*conn
+		var mine []*wire.Conn
 		for i := h; i < len(conns); i += holders {
 			mine = append(mine, conns[i])
 		}
@@ -92,18 +93,18 @@ func (t *trial) hold(ctx context.Context, conns []*conn, r *result) error {
 
 // pingLoop pings the connections in turn until the end; it returns how many
 // failed, each counted once.
-func (t *trial) pingLoop(ctx context.Context, conns []*conn, end time.Time, l *latencies) (lost int64) {
+func (t *trial) pingLoop(ctx context.Context, conns []*wire.Conn, end time.Time, l *latencies) (lost int64) {
 	if len(conns) == 0 {
 		return 0
 	}
-	period := conns[0].session.Timeout / pingsPerTimeout
+	period := conns[0].Session.Timeout / pingsPerTimeout
 	gap := period / time.Duration(len(conns))
 	dead := make([]bool, len(conns))
 	due := time.Now()
 	for i := 0; time.Now().Before(end); i = (i + 1) % len(conns) {
 		if !dead[i] {
 			begin := time.Now()
-			if err := ping(conns[i], begin.Add(conns[i].session.Timeout)); err != nil {
+			if err := ping(conns[i], begin.Add(conns[i].Session.Timeout)); err != nil {
 				dead[i] = true
 				lost++
 			} else {
@@ -120,15 +121,15 @@ func (t *trial) pingLoop(ctx context.Context, conns []*conn, end time.Time, l *l
 }
 
 // ping sends a ping and waits for its answer until the deadline.
-func ping(c *conn, deadline time.Time) error {
-	c.net.SetDeadline(deadline)
-	frame := encode(jute.OpPing, nil)
+func ping(c *wire.Conn, deadline time.Time) error {
+	c.Net.SetDeadline(deadline)
+	frame := wire.Encode(jute.OpPing, nil)
 	xid := jute.XidPing
-	putXid(frame, xid)
-	if _, err := c.net.Write(frame); err != nil {
+	wire.PutXid(frame, xid)
+	if _, err := c.Net.Write(frame); err != nil {
 		return err
 	}
-	h, _, err := c.reply()
+	h, _, err := c.Reply()
 	if err == nil && h.Xid != jute.XidPing {
 		err = fmt.Errorf("reply with xid %d to a ping", h.Xid)
 	}

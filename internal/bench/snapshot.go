@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -50,7 +51,7 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	if err := t.rest(ctx); err != nil {
 		return result{}, err
 	}
-	conns, err := t.dialAll(ctx, t.conns, loadBuffer)
+	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
 	if err != nil {
 		return result{}, err
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // steady measures one source by the trial's flags.
-func (t *trial) steady(ctx context.Context, src source) (result, error) {
-	conns, err := t.dialAll(ctx, t.conns, loadBuffer)
+func (t *trial) steady(ctx context.Context, src wire.Source) (result, error) {
+	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
 	if err != nil {
 		return result{}, err
 	}
@@ -34,13 +35,13 @@ const (
 )
 
 // prepare creates n znodes by the request; any error ends it.
-func (t *trial) prepare(ctx context.Context, n int, req request) error {
-	conns, err := t.dialAll(ctx, prepareConns, loadBuffer)
+func (t *trial) prepare(ctx context.Context, n int, req wire.Request) error {
+	conns, err := t.dialAll(ctx, prepareConns, wire.LoadBuffer)
 	if err != nil {
 		return err
 	}
 	defer closeAll(conns)
-	l := &load{name: "preparing", conns: conns, depth: evenly(prepareDepth), source: func(int) request { return req },
+	l := &load{name: "preparing", conns: conns, depth: evenly(prepareDepth), source: func(int) wire.Request { return req },
 		ops: int64(n), progress: t.progress}
 	r, err := l.run(ctx)
 	if err == nil && r.errorCount() > 0 {
@@ -55,31 +56,31 @@ func (t *trial) prepare(ctx context.Context, n int, req request) error {
 // keyPrefix is what the paths of the prepared znodes begin with.
 func (t *trial) keyPrefix() string { return t.base + "/k" }
 
-func (t *trial) key(i int) string { return numberedPath(t.keyPrefix(), i) }
+func (t *trial) key(i int) string { return wire.NumberedPath(t.keyPrefix(), i) }
 
 // prepareKeys creates the znodes that key names.
 func (t *trial) prepareKeys(ctx context.Context) error {
 	data := t.value()
-	create := newNumbered(t.keyPrefix(), func(path string) []byte { return createFrame(path, data) })
-	return t.prepare(ctx, t.keys, func(b []byte, i uint64) ([]byte, kind) { return create.append(b, i), kindWrite })
+	create := wire.NewNumbered(t.keyPrefix(), func(path string) []byte { return wire.CreateFrame(path, data) })
+	return t.prepare(ctx, t.keys, func(b []byte, i uint64) ([]byte, wire.Kind) { return create.Append(b, i), wire.KindWrite })
 }
 
 // anyOf is a source that picks one of the frames at random.
-func (t *trial) anyOf(frames [][]byte, k kind) source {
-	return func(conn int) request {
+func (t *trial) anyOf(frames [][]byte, k wire.Kind) wire.Source {
+	return func(conn int) wire.Request {
 		rng := t.rng(conn)
 		n := uint64(len(frames))
-		return func(b []byte, _ uint64) ([]byte, kind) { return append(b, frames[rng.Uint64N(n)]...), k }
+		return func(b []byte, _ uint64) ([]byte, wire.Kind) { return append(b, frames[rng.Uint64N(n)]...), k }
 	}
 }
 
 func (t *trial) getFrames() ([][]byte, error) {
-	return prepare(t.keys, func(i int) []byte { return getFrame(t.key(i), false) })
+	return wire.Prepare(t.keys, func(i int) []byte { return wire.GetFrame(t.key(i), false) })
 }
 
 func (t *trial) setFrames() ([][]byte, error) {
 	data := t.value()
-	return prepare(t.keys, func(i int) []byte { return setFrame(t.key(i), data) })
+	return wire.Prepare(t.keys, func(i int) []byte { return wire.SetFrame(t.key(i), data) })
 }
 
 func runGet(ctx context.Context, t *trial) (result, error) {
@@ -101,7 +102,7 @@ func runSet(ctx context.Context, t *trial) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return t.steady(ctx, t.anyOf(frames, kindWrite))
+	return t.steady(ctx, t.anyOf(frames, wire.KindWrite))
 }
 
 func runMixed(ctx context.Context, t *trial) (result, error) {
@@ -117,24 +118,24 @@ func runMixed(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	n, percent := uint64(t.keys), uint64(t.reads)
-	return t.steady(ctx, func(conn int) request {
+	return t.steady(ctx, func(conn int) wire.Request {
 		rng := t.rng(conn)
-		return func(b []byte, _ uint64) ([]byte, kind) {
+		return func(b []byte, _ uint64) ([]byte, wire.Kind) {
 			key := rng.Uint64N(n)
 			if rng.Uint64N(100) < percent {
 				return append(b, gets[key]...), 0
 			}
-			return append(b, sets[key]...), kindWrite
+			return append(b, sets[key]...), wire.KindWrite
 		}
 	})
 }
 
 // createSource makes each connection create znodes of its own numbering.
-func (t *trial) createSource() source {
+func (t *trial) createSource() wire.Source {
 	data := t.value()
-	return func(conn int) request {
-		create := newNumbered(fmt.Sprintf("%s/c%d-", t.base, conn), func(path string) []byte { return createFrame(path, data) })
-		return func(b []byte, i uint64) ([]byte, kind) { return create.append(b, i), kindWrite }
+	return func(conn int) wire.Request {
+		create := wire.NewNumbered(fmt.Sprintf("%s/c%d-", t.base, conn), func(path string) []byte { return wire.CreateFrame(path, data) })
+		return func(b []byte, i uint64) ([]byte, wire.Kind) { return create.Append(b, i), wire.KindWrite }
 	}
 }
 
@@ -148,20 +149,20 @@ func runDelete(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	t.ops = int64(t.keys)
-	del := newNumbered(t.keyPrefix(), deleteFrame)
-	return t.steady(ctx, func(int) request {
-		return func(b []byte, i uint64) ([]byte, kind) { return del.append(b, i), kindWrite }
+	del := wire.NewNumbered(t.keyPrefix(), wire.DeleteFrame)
+	return t.steady(ctx, func(int) wire.Request {
+		return func(b []byte, i uint64) ([]byte, wire.Kind) { return del.Append(b, i), wire.KindWrite }
 	})
 }
 
 func runMulti(ctx context.Context, t *trial) (result, error) {
 	data := t.value()
-	frames, err := prepare(t.keys, func(i int) []byte {
+	frames, err := wire.Prepare(t.keys, func(i int) []byte {
 		ops := make([]jute.MultiOp, t.batch)
 		for j := range ops {
 			ops[j] = jute.MultiOp{Op: jute.OpSetData, Path: t.key((i + j) % t.keys), Data: data, Version: -1}
 		}
-		return multiFrame(ops)
+		return wire.MultiFrame(ops)
 	})
 	if err == nil {
 		err = t.prepareKeys(ctx)
@@ -169,14 +170,14 @@ func runMulti(ctx context.Context, t *trial) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return t.steady(ctx, t.anyOf(frames, kindWrite|kindMulti))
+	return t.steady(ctx, t.anyOf(frames, wire.KindWrite|wire.KindMulti))
 }
 
 func runChildren(ctx context.Context, t *trial) (result, error) {
 	if err := t.prepareKeys(ctx); err != nil {
 		return result{}, err
 	}
-	return t.steady(ctx, t.anyOf([][]byte{childrenFrame(t.base)}, 0))
+	return t.steady(ctx, t.anyOf([][]byte{wire.ChildrenFrame(t.base)}, 0))
 }
 
 // pause waits for d, or for the end of ctx, which is an error.

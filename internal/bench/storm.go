@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -26,7 +27,7 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	if err := t.prepareKeys(ctx); err != nil {
 		return r, err
 	}
-	conns, err := t.dialAll(ctx, sessions, idleBuffer)
+	conns, err := t.dialAll(ctx, sessions, wire.IdleBuffer)
 	if err != nil {
 		return r, err
 	}
@@ -44,7 +45,7 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 	}
 	start, cut := t.measured.cost(), time.Now()
 	for _, c := range conns {
-		c.drop()
+		c.Drop()
 	}
 	back, tries, err := t.allComeBack(ctx, conns, cut)
 	if err != nil {
@@ -73,13 +74,13 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 // allComeBack replaces each connection by a new one of the same session, nil if
 // that has expired. It returns how long after the cut each was back, 0 if it
 // never will be, and the attempts of all.
-func (t *trial) allComeBack(ctx context.Context, conns []*conn, cut time.Time) (back []time.Duration, tries int64, err error) {
+func (t *trial) allComeBack(ctx context.Context, conns []*wire.Conn, cut time.Time) (back []time.Duration, tries int64, err error) {
 	back = make([]time.Duration, len(conns))
 	var done, dials atomic.Int64
 	err = inParallel(ctx, len(conns), t.conns, func(ctx context.Context, i int) error {
 		c, n, err := t.comeBack(ctx, conns[i], i)
 		dials.Add(n)
-		if errors.Is(err, errExpired) {
+		if errors.Is(err, wire.ErrExpired) {
 			conns[i] = nil
 			return nil
 		}
@@ -94,23 +95,23 @@ func (t *trial) allComeBack(ctx context.Context, conns []*conn, cut time.Time) (
 }
 
 // setWatches sets the watches of session i, as a client does after a reconnect.
-func (t *trial) setWatches(c *conn, i int) error {
+func (t *trial) setWatches(c *wire.Conn, i int) error {
 	if t.watches == 0 {
 		return nil
 	}
-	w := jute.SetWatches{RelativeZxid: c.lastZxid, Data: make([]string, t.watches), Exist: []string{}, Child: []string{}}
+	w := jute.SetWatches{RelativeZxid: c.LastZxid, Data: make([]string, t.watches), Exist: []string{}, Child: []string{}}
 	for j := range w.Data {
 		w.Data[j] = t.key((i*t.watches + j) % stormZnodes)
 	}
-	c.net.SetDeadline(time.Now().Add(c.session.Timeout))
-	defer c.net.SetDeadline(time.Time{})
-	frame := encode(jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
+	c.Net.SetDeadline(time.Now().Add(c.Session.Timeout))
+	defer c.Net.SetDeadline(time.Time{})
+	frame := wire.Encode(jute.OpSetWatches, func(b []byte) []byte { return w.Append(b, jute.OpSetWatches) })
 	xid := jute.XidSetWatches
-	putXid(frame, xid)
-	if _, err := c.net.Write(frame); err != nil {
+	wire.PutXid(frame, xid)
+	if _, err := c.Net.Write(frame); err != nil {
 		return err
 	}
-	h, _, err := c.reply()
+	h, _, err := c.Reply()
 	if err == nil && h.Err != jute.OK {
 		err = h.Err
 	}
@@ -124,18 +125,18 @@ const comeBackPoll = 5 * time.Millisecond
 // after the other until it succeeds or the session has expired; tries counts
 // the attempts. A session that nobody takes back for twice its timeout is an
 // error: there's no server left.
-func (t *trial) comeBack(ctx context.Context, old *conn, i int) (c *conn, tries int64, err error) {
-	deadline := time.Now().Add(2*old.session.Timeout + handshakeTimeout)
+func (t *trial) comeBack(ctx context.Context, old *wire.Conn, i int) (c *wire.Conn, tries int64, err error) {
+	deadline := time.Now().Add(2*old.Session.Timeout + wire.HandshakeTimeout)
 	for a := i; ; a++ {
 		tries++
-		c, err = dial(ctx, t.servers[a%len(t.servers)], old.session, old.lastZxid, idleBuffer)
+		c, err = wire.Dial(ctx, t.servers[a%len(t.servers)], old.Session, old.LastZxid, wire.IdleBuffer)
 		if err == nil {
 			if err = t.setWatches(c, i); err == nil {
 				return c, tries, nil
 			}
-			c.drop()
+			c.Drop()
 		}
-		if errors.Is(err, errExpired) || ctx.Err() != nil {
+		if errors.Is(err, wire.ErrExpired) || ctx.Err() != nil {
 			return nil, tries, err
 		}
 		if time.Now().After(deadline) {

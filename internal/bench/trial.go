@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -58,25 +59,25 @@ func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
 }
 
 // newSession is a session not yet opened.
-func (t *trial) newSession() session { return session{Timeout: t.timeout} }
+func (t *trial) newSession() wire.Session { return wire.Session{Timeout: t.timeout} }
 
 // dial opens connection number i.
-func (t *trial) dial(ctx context.Context, i, buffer int) (*conn, error) {
-	return dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
+func (t *trial) dial(ctx context.Context, i, buffer int) (*wire.Conn, error) {
+	return wire.Dial(ctx, t.servers[i%len(t.servers)], t.newSession(), 0, buffer)
 }
 
 // makeBase creates the znode to work below, under a name that was free.
 func (t *trial) makeBase(ctx context.Context) error {
-	c, err := t.dial(ctx, 0, idleBuffer)
+	c, err := t.dial(ctx, 0, wire.IdleBuffer)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	const attempts = 10
 	for range attempts {
 		t.base = fmt.Sprintf("%s-%06x", t.root, rand.Uint32N(1<<24))
 		r := jute.CreateRequest{Path: t.base, ACL: jute.WorldACL(jute.PermAll)}
-		if _, err = c.call(jute.OpCreate, r.Append); !errors.Is(err, jute.ErrNodeExists) {
+		if _, err = c.Call(jute.OpCreate, r.Append); !errors.Is(err, jute.ErrNodeExists) {
 			break
 		}
 	}
@@ -106,14 +107,14 @@ const settleMax = time.Minute
 
 // settle waits until the server of each connection has seen all that was
 // written before.
-func (t *trial) settle(conns []*conn) error {
+func (t *trial) settle(conns []*wire.Conn) error {
 	r := jute.PathRequest{Path: t.base}
 	for _, c := range conns {
-		c.net.SetDeadline(time.Now().Add(settleMax))
-		if _, err := c.call(jute.OpSync, r.Append); err != nil {
+		c.Net.SetDeadline(time.Now().Add(settleMax))
+		if _, err := c.Call(jute.OpSync, r.Append); err != nil {
 			return fmt.Errorf("sync before the start: %w", err)
 		}
-		c.net.SetDeadline(time.Time{})
+		c.Net.SetDeadline(time.Time{})
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -13,8 +14,8 @@ import (
 // has two halves, so that no work of the one is in the time of the other: all
 // watches are set, then there is a change and everybody hears of it.
 type fanOut struct {
-	conns []*conn // the one that makes the change, then the watchers
-	ears  *ears
+	conns []*wire.Conn // the one that makes the change, then the watchers
+	ears  *wire.Poll
 	delay []time.Duration // of each watcher in this round
 
 	look, set []byte // what the first sends in the two halves
@@ -30,14 +31,14 @@ func (f *fanOut) round(ctx context.Context) (last time.Duration, err error) {
 		}
 		request = f.arm
 	}
-	if err := f.ears.hear(ctx, func(_ int, frame []byte) error { return expect(frame, false) }); err != nil {
+	if err := f.ears.Each(ctx, func(_ int, frame []byte) error { return expect(frame, false) }); err != nil {
 		return 0, fmt.Errorf("set a watch: %w", err)
 	}
 	begin := time.Now()
 	if err := f.send(0, f.set); err != nil {
 		return 0, fmt.Errorf("change the watched znode: %w", err)
 	}
-	err = f.ears.hear(ctx, func(i int, frame []byte) error {
+	err = f.ears.Each(ctx, func(i int, frame []byte) error {
 		if i > 0 {
 			f.delay[i-1] = time.Since(begin)
 			last = f.delay[i-1]
@@ -52,13 +53,13 @@ func (f *fanOut) round(ctx context.Context) (last time.Duration, err error) {
 
 // send writes a request on connection i.
 func (f *fanOut) send(i int, frame []byte) error {
-	f.conns[i].queue(frame)
-	return f.conns[i].flush()
+	f.conns[i].Queue(frame)
+	return f.conns[i].Flush()
 }
 
 // expect checks that a frame is a notification, or a reply that isn't an error.
 func expect(frame []byte, notification bool) error {
-	h, _, err := header(frame)
+	h, _, err := wire.Header(frame)
 	switch {
 	case err != nil:
 		return err
@@ -76,18 +77,18 @@ func expect(frame []byte, notification bool) error {
 // the change's sending to the last watcher's hearing of it; the extra figures
 // have the delay of each.
 func runWatch(ctx context.Context, t *trial) (result, error) {
-	conns, err := t.dialAll(ctx, t.keys+1, idleBuffer)
+	conns, err := t.dialAll(ctx, t.keys+1, wire.IdleBuffer)
 	if err != nil {
 		return result{}, err
 	}
 	defer closeAll(conns)
-	e, err := newEars(ctx, conns)
+	e, err := wire.NewPoll(ctx, conns)
 	if err != nil {
 		return result{}, err
 	}
-	defer e.close()
+	defer e.Close()
 	f := &fanOut{conns: conns, ears: e, delay: make([]time.Duration, t.keys),
-		look: getFrame(t.base, false), set: setFrame(t.base, t.value()), arm: getFrame(t.base, true)}
+		look: wire.GetFrame(t.base, false), set: wire.SetFrame(t.base, t.value()), arm: wire.GetFrame(t.base, true)}
 	return t.changes(ctx, f)
 }
 

@@ -6,42 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"math/rand/v2"
 	"strings"
-	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/keeperbench"
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// workload is a keeper-bench file: what to set up, what to ask, how.
-type workload struct {
-	name        string
-	concurrency int           // requests outstanding over all connections
-	iterations  int64         // 0 is no count
-	limit       time.Duration // 0 is no limit
-	tolerant    bool          // go on after errors
-	hosts       []workloadHost
-	setup       []*setupNode
-	requests    mixture
-	ignored     []string // keys read without effect
-}
-
-// workloadHost is where to connect, and how often.
-type workloadHost struct {
-	addr     string
-	sessions int
-	timeout  time.Duration
-}
-
-// setupNode is a znode to be there before the requests, repeat times under
-// names of its own.
-type setupNode struct {
-	name     text
-	data     *text // nil is no data
-	repeat   int
-	children []*setupNode
-}
+// workload runs a keeper-bench file.
+type workload struct{ *keeperbench.File }
 
 // mainWorkload is `zooid bench workload`.
 func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -60,14 +34,15 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	p := newProgress(stderr, o.quiet)
 	var results []result
 	for _, file := range files {
-		w, err := readWorkload(file)
+		f, err := keeperbench.Read(file)
 		if err != nil {
 			return err
 		}
-		if len(w.ignored) > 0 && !o.quiet {
-			fmt.Fprintf(stderr, "zooid bench: %s: without effect here: %s\n", file, strings.Join(w.ignored, ", "))
+		w := workload{f}
+		if len(w.Ignored) > 0 && !o.quiet {
+			fmt.Fprintf(stderr, "zooid bench: %s: without effect here: %s\n", file, strings.Join(w.Ignored, ", "))
 		}
-		s := scenario{name: "workload " + w.name, bare: true, run: w.run}
+		s := scenario{name: "workload " + w.Name, bare: true, run: w.run}
 		r, err := runTrial(ctx, s, w.adjust(o), p)
 		p.clear()
 		if err != nil {
@@ -84,54 +59,29 @@ func mainWorkload(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	return o.print(stdout, results)
 }
 
-// workloadSizeMax bounds the file: keeper-bench files are some hundred lines.
-const workloadSizeMax = 1 << 20
-
-// readWorkload reads a keeper-bench file.
-func readWorkload(file string) (*workload, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read workload: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, workloadSizeMax+1))
-	if err == nil && len(b) > workloadSizeMax {
-		err = fmt.Errorf("more than %d bytes; this isn't a keeper-bench file", workloadSizeMax)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read workload %s: %w", file, err)
-	}
-	w, err := parseWorkload(b)
-	if err != nil {
-		return nil, fmt.Errorf("read workload %s: %w", file, err)
-	}
-	w.name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	return w, nil
-}
-
 // adjust lets the user's flags override what the file says.
-func (w *workload) adjust(o options) options {
-	if len(w.hosts) > 0 && !o.given["servers"] {
+func (w workload) adjust(o options) options {
+	if len(w.Hosts) > 0 && !o.given["servers"] {
 		o.servers = nil
-		for _, h := range w.hosts {
-			for range h.sessions {
-				o.servers = append(o.servers, h.addr)
+		for _, h := range w.Hosts {
+			for range h.Sessions {
+				o.servers = append(o.servers, h.Addr)
 			}
 		}
-		o.timeout = w.hosts[0].timeout
+		o.timeout = w.Hosts[0].Timeout
 	}
 	if !o.given["conns"] {
 		o.conns = 0
-		for _, h := range w.hosts {
-			o.conns += h.sessions
+		for _, h := range w.Hosts {
+			o.conns += h.Sessions
 		}
 		o.conns = max(o.conns, 1)
 	}
 	if !o.given["ops"] {
-		o.ops = w.iterations
+		o.ops = w.Iterations
 	}
-	if !o.given["time"] && (w.limit > 0 || o.ops > 0) {
-		o.time = w.limit
+	if !o.given["time"] && (w.Limit > 0 || o.ops > 0) {
+		o.time = w.Limit
 	}
 	if !o.given["warm"] {
 		o.warm = 0 // keeper-bench has none
@@ -140,14 +90,14 @@ func (w *workload) adjust(o options) options {
 }
 
 // run sets up, measures and cleans up.
-func (w *workload) run(ctx context.Context, t *trial) (r result, err error) {
-	c, err := t.dial(ctx, 0, loadBuffer)
+func (w workload) run(ctx context.Context, t *trial) (r result, err error) {
+	c, err := t.dial(ctx, 0, wire.LoadBuffer)
 	if err != nil {
 		return r, err
 	}
-	stop := context.AfterFunc(ctx, func() { c.net.Close() })
+	stop := context.AfterFunc(ctx, func() { c.Net.Close() })
 	defer stop()
-	defer c.close()
+	defer c.Close()
 	roots, err := w.build(c, t)
 	if err == nil {
 		r, err = w.measure(ctx, t, c)
@@ -156,13 +106,13 @@ func (w *workload) run(ctx context.Context, t *trial) (r result, err error) {
 }
 
 // measure runs the requests.
-func (w *workload) measure(ctx context.Context, t *trial, c *conn) (result, error) {
-	paths, err := resolvePaths(c, w.requests)
+func (w workload) measure(ctx context.Context, t *trial, c *wire.Conn) (result, error) {
+	paths, err := w.ResolvePaths(c)
 	if err != nil {
 		return result{}, err
 	}
 	t.base = "/" // for sync
-	conns, err := t.dialAll(ctx, t.conns, loadBuffer)
+	conns, err := t.dialAll(ctx, t.conns, wire.LoadBuffer)
 	if err != nil {
 		return result{}, err
 	}
@@ -171,12 +121,12 @@ func (w *workload) measure(ctx context.Context, t *trial, c *conn) (result, erro
 		return result{}, err
 	}
 	l := &load{name: t.name, conns: conns, warm: t.warm, time: t.time, ops: t.ops, limit: t.time, rate: t.rate,
-		strict: !w.tolerant, servers: t.measured, progress: t.progress,
-		depth:  func(i int) int { return share(w.concurrency, len(conns), i) },
-		source: func(i int) request { return newDrawer(w.requests, paths, t.rng(i)).append }}
+		strict: !w.Tolerant, servers: t.measured, progress: t.progress,
+		depth:  func(i int) int { return share(w.Concurrency, len(conns), i) },
+		source: func(i int) wire.Request { return w.Drawer(paths, t.rng(i)).Append }}
 	r, err := l.run(ctx)
 	if t.rate == 0 {
-		r.set("concurrency", float64(w.concurrency))
+		r.set("concurrency", float64(w.Concurrency))
 	}
 	return r, err
 }
@@ -192,13 +142,13 @@ func share(total, parts, i int) int {
 
 // build removes the setup's root znodes, should they be there, and creates all
 // of the setup. It returns the paths of the roots it has begun, on an error too.
-func (w *workload) build(c *conn, t *trial) (roots []string, err error) {
+func (w workload) build(c *wire.Conn, t *trial) (roots []string, err error) {
 	t.progress.note("setting up")
 	rng := t.rng(-1)
 	s := &setupWriter{c: c}
-	for _, n := range w.setup {
-		for range n.repeat {
-			path := "/" + n.name.draw(rng)
+	for _, n := range w.Setup {
+		for range n.Repeat {
+			path := "/" + n.Name.Draw(rng)
 			if err := s.drain(); err != nil {
 				return roots, err
 			}
@@ -219,24 +169,24 @@ const setupBatch = 1000
 
 // setupWriter creates znodes, parents first, without waiting for each.
 type setupWriter struct {
-	c    *conn
+	c    *wire.Conn
 	open []string // paths without a reply
 }
 
-func (s *setupWriter) create(path string, n *setupNode, rng random) error {
+func (s *setupWriter) create(path string, n *keeperbench.SetupNode, rng *rand.Rand) error {
 	var data []byte
-	if n.data != nil {
-		data = []byte(n.data.draw(rng))
+	if n.Data != nil {
+		data = []byte(n.Data.Draw(rng))
 	}
-	s.c.queue(createFrame(path, data))
+	s.c.Queue(wire.CreateFrame(path, data))
 	if s.open = append(s.open, path); len(s.open) == setupBatch {
 		if err := s.drain(); err != nil {
 			return err
 		}
 	}
-	for _, child := range n.children {
-		for range child.repeat {
-			if err := s.create(path+"/"+child.name.draw(rng), child, rng); err != nil {
+	for _, child := range n.Children {
+		for range child.Repeat {
+			if err := s.create(path+"/"+child.Name.Draw(rng), child, rng); err != nil {
 				return err
 			}
 		}
@@ -246,11 +196,11 @@ func (s *setupWriter) create(path string, n *setupNode, rng random) error {
 
 // drain waits for all replies.
 func (s *setupWriter) drain() error {
-	if err := s.c.flush(); err != nil {
+	if err := s.c.Flush(); err != nil {
 		return err
 	}
 	for _, path := range s.open {
-		h, _, err := s.c.reply()
+		h, _, err := s.c.Reply()
 		if err == nil && h.Err != jute.OK {
 			err = h.Err
 		}

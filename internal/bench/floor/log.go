@@ -1,4 +1,4 @@
-package bench
+package floor
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// floorPiece is what a log is given room for at a time: blocks that are the
+	// pieceSize is what a log is given room for at a time: blocks that are the
 	// file's before they are written, but new to the disk, as those of most logs.
-	floorPiece = 64 << 20
-	// floorSizeMax is where a log begins anew.
-	floorSizeMax = 1 << 30
+	pieceSize = 64 << 20
+	// sizeMax is where a log begins anew.
+	sizeMax = 1 << 30
 )
 
-// floorLog is one file to which all writes go, made durable in batches:
+// batchLog is one file to which all writes go, made durable in batches:
 // whatever came in while the last batch was being written.
-type floorLog struct {
+type batchLog struct {
 	durable atomic.Uint64 // position up to which all is on disk
 
 	f      *os.File
@@ -28,21 +28,21 @@ type floorLog struct {
 	offset int64 // in it, of the next batch
 
 	mu     sync.Mutex
-	ready  *sync.Cond   // batch isn't empty, or closed
-	batch  []byte       // not yet written
-	owners []*floorConn // who wait for batch, each once
-	end    uint64       // position after batch
+	ready  *sync.Cond // batch isn't empty, or closed
+	batch  []byte     // not yet written
+	owners []*client  // who wait for batch, each once
+	end    uint64     // position after batch
 	closed bool
 }
 
-// openFloorLog makes the file. A filled one is written once beforehand, and over
+// openLog makes the file. A filled one is written once beforehand, and over
 // and over again: blocks that were written already cost a disk half of new ones.
-func openFloorLog(path string, filled bool) (*floorLog, error) {
+func openLog(path string, filled bool) (*batchLog, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("make the floor's log: %w", err)
 	}
-	l := &floorLog{f: f, filled: filled}
+	l := &batchLog{f: f, filled: filled}
 	l.ready = sync.NewCond(&l.mu)
 	if filled {
 		err = l.fill()
@@ -57,9 +57,9 @@ func openFloorLog(path string, filled bool) (*floorLog, error) {
 }
 
 // fill writes the file's only piece.
-func (l *floorLog) fill() error {
+func (l *batchLog) fill() error {
 	block := make([]byte, 1<<20)
-	for ; l.size < floorPiece; l.size += int64(len(block)) {
+	for ; l.size < pieceSize; l.size += int64(len(block)) {
 		if _, err := l.f.Write(block); err != nil {
 			return err
 		}
@@ -68,14 +68,14 @@ func (l *floorLog) fill() error {
 }
 
 // grow gives the file its next piece.
-func (l *floorLog) grow() error {
-	l.size += floorPiece
+func (l *batchLog) grow() error {
+	l.size += pieceSize
 	return makeRoom(l.f, l.size)
 }
 
 // append adds one request to the next batch and returns the position that must
 // be durable before its reply; owner is woken then.
-func (l *floorLog) append(p []byte, owner *floorConn) uint64 {
+func (l *batchLog) append(p []byte, owner *client) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.batch = append(l.batch, p...)
@@ -88,7 +88,7 @@ func (l *floorLog) append(p []byte, owner *floorConn) uint64 {
 }
 
 // syncLoop writes batch after batch until ctx ends, or the disk fails.
-func (l *floorLog) syncLoop(ctx context.Context) error {
+func (l *batchLog) syncLoop(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *floorLog) syncLoop(ctx context.Context) error {
 	})
 	defer stop()
 	var batch []byte
-	var owners []*floorConn
+	var owners []*client
 	for {
 		l.mu.Lock()
 		for len(l.batch) == 0 && !l.closed {
@@ -121,9 +121,9 @@ func (l *floorLog) syncLoop(ctx context.Context) error {
 	}
 }
 
-func (l *floorLog) write(batch []byte) error {
+func (l *batchLog) write(batch []byte) error {
 	if l.offset+int64(len(batch)) > l.size {
-		if l.filled || l.size >= floorSizeMax {
+		if l.filled || l.size >= sizeMax {
 			l.offset = 0
 		} else if err := l.grow(); err != nil {
 			return err
@@ -137,10 +137,10 @@ func (l *floorLog) write(batch []byte) error {
 }
 
 // forget drops a client that is gone.
-func (l *floorLog) forget(c *floorConn) {
+func (l *batchLog) forget(c *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owners = slices.DeleteFunc(l.owners, func(o *floorConn) bool { return o == c })
+	l.owners = slices.DeleteFunc(l.owners, func(o *client) bool { return o == c })
 }
 
-func (l *floorLog) close() { l.f.Close() }
+func (l *batchLog) close() { l.f.Close() }

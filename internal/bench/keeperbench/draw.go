@@ -1,4 +1,4 @@
-package bench
+package keeperbench
 
 import (
 	"errors"
@@ -6,33 +6,32 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
-
-// random is the source of every choice of a workload.
-type random = *rand.Rand
 
 // span is a number drawn evenly from min to max, both possible.
 type span struct{ min, max int }
 
-func (s span) draw(rng random) int { return s.min + rng.IntN(s.max-s.min+1) }
+func (s span) draw(rng *rand.Rand) int { return s.min + rng.IntN(s.max-s.min+1) }
 
-// text is a fixed text, or a random one of letters and digits.
-type text struct {
+// Text is a fixed text, or a random one of letters and digits.
+type Text struct {
 	fixed  string
 	length *span // of a random text; nil means fixed
 }
 
 const textLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-func (t *text) draw(rng random) string {
+// Draw returns the text, or a new random one.
+func (t *Text) Draw(rng *rand.Rand) string {
 	if t.length == nil {
 		return t.fixed
 	}
 	return string(t.appendTo(nil, rng))
 }
 
-func (t *text) appendTo(b []byte, rng random) []byte {
+func (t *Text) appendTo(b []byte, rng *rand.Rand) []byte {
 	if t.length == nil {
 		return append(b, t.fixed...)
 	}
@@ -55,8 +54,8 @@ type drawnRequest struct {
 	where        string  // in the file, for messages
 	weight       int
 	paths        pathChoice
-	name         text    // create: of the new znode
-	data         *text   // create, set
+	name         Text    // create: of the new znode
+	data         *Text   // create, set
 	removeFactor float64 // create: the share of requests that remove one created before
 	size         *span   // multi: how many are drawn; nil is each of inner once
 	inner        mixture // multi
@@ -66,7 +65,7 @@ type drawnRequest struct {
 type mixture []*drawnRequest
 
 // pick draws one request.
-func (m mixture) pick(rng random) *drawnRequest {
+func (m mixture) pick(rng *rand.Rand) *drawnRequest {
 	total := 0
 	for _, r := range m {
 		total += r.weight
@@ -77,13 +76,17 @@ func (m mixture) pick(rng random) *drawnRequest {
 			return r
 		}
 	}
-	panic("bench: weights don't add up to their sum")
+	panic("keeperbench: weights don't add up to their sum")
 }
 
-// resolvePaths lists the children that requests pick from and returns the
-// paths of every request.
-func resolvePaths(c *conn, m mixture) (map[*drawnRequest][]string, error) {
-	paths := map[*drawnRequest][]string{}
+// Paths are the paths that each request picks from.
+type Paths map[*drawnRequest][]string
+
+// ResolvePaths lists the children that requests pick from, by a connection to a server on which the setup is done.
+func (f *File) ResolvePaths(c *wire.Conn) (Paths, error) { return resolvePaths(c, f.requests) }
+
+func resolvePaths(c *wire.Conn, m mixture) (Paths, error) {
+	paths := Paths{}
 	for _, r := range m {
 		if r.op == jute.OpMulti {
 			inner, err := resolvePaths(c, r.inner)
@@ -98,7 +101,7 @@ func resolvePaths(c *conn, m mixture) (map[*drawnRequest][]string, error) {
 		list := append([]string(nil), r.paths.fixed...)
 		for _, parent := range r.paths.childrenOf {
 			q := jute.PathWatchRequest{Path: parent}
-			body, err := c.call(jute.OpGetChildren, q.Append)
+			body, err := c.Call(jute.OpGetChildren, q.Append)
 			if err != nil {
 				return nil, fmt.Errorf("%s: list the children of %s: %w", r.where, parent, err)
 			}
@@ -127,32 +130,33 @@ func join(parent, name string) string {
 // newcomer takes the place of another.
 const createdMax = 1 << 20
 
-// drawer makes the requests of one connection.
-type drawer struct {
+// A Drawer makes the requests of one connection.
+type Drawer struct {
 	requests mixture
-	paths    map[*drawnRequest][]string
-	rng      random
+	paths    Paths
+	rng      *rand.Rand
 	acl      []jute.ACL
 	created  map[*drawnRequest][]string // not yet removed
 	ops      []jute.MultiOp             // of the multi being drawn
 }
 
-func newDrawer(m mixture, paths map[*drawnRequest][]string, rng random) *drawer {
-	return &drawer{requests: m, paths: paths, rng: rng, acl: jute.WorldACL(jute.PermAll), created: map[*drawnRequest][]string{}}
+// Drawer returns what draws the requests of one connection.
+func (f *File) Drawer(paths Paths, rng *rand.Rand) *Drawer {
+	return &Drawer{requests: f.requests, paths: paths, rng: rng, acl: jute.WorldACL(jute.PermAll), created: map[*drawnRequest][]string{}}
 }
 
-// append appends the frame of one drawn request.
-func (d *drawer) append(b []byte, _ uint64) ([]byte, kind) {
+// Append appends the frame of one drawn request.
+func (d *Drawer) Append(b []byte, _ uint64) ([]byte, wire.Kind) {
 	r := d.requests.pick(d.rng)
 	if r.op == jute.OpMulti {
 		return d.appendMulti(b, r)
 	}
 	o := d.operation(r)
-	k := kindWrite
+	k := wire.KindWrite
 	if o.IsRead() {
 		k = 0
 	} else if o.Op == jute.OpDelete {
-		k |= kindMissingOK
+		k |= wire.KindMissingOK
 	}
 	b, start := jute.BeginFrame(b)
 	h := jute.RequestHeader{Op: o.Op}
@@ -174,7 +178,7 @@ func (d *drawer) append(b []byte, _ uint64) ([]byte, kind) {
 	return jute.EndFrame(b, start), k
 }
 
-func (d *drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, kind) {
+func (d *Drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, wire.Kind) {
 	d.ops = d.ops[:0]
 	if r.size == nil {
 		for _, inner := range r.inner {
@@ -185,15 +189,15 @@ func (d *drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, kind) {
 			d.ops = append(d.ops, d.operation(r.inner.pick(d.rng)))
 		}
 	}
-	k, op := kindMulti, jute.OpMulti
+	k, op := wire.KindMulti, jute.OpMulti
 	if len(d.ops) > 0 && d.ops[0].IsRead() {
 		op = jute.OpMultiRead
 	} else {
-		k |= kindWrite
+		k |= wire.KindWrite
 	}
 	for i := range d.ops {
 		if d.ops[i].Op == jute.OpDelete {
-			k |= kindMissingOK
+			k |= wire.KindMissingOK
 		}
 	}
 	b, start := jute.BeginFrame(b)
@@ -202,7 +206,7 @@ func (d *drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, kind) {
 }
 
 // operation draws one operation that isn't a multi.
-func (d *drawer) operation(r *drawnRequest) jute.MultiOp {
+func (d *Drawer) operation(r *drawnRequest) jute.MultiOp {
 	list := d.paths[r]
 	path := list[d.rng.IntN(len(list))]
 	switch r.op {
@@ -210,7 +214,7 @@ func (d *drawer) operation(r *drawnRequest) jute.MultiOp {
 		if made := d.created[r]; len(made) > 0 && d.rng.Float64() < r.removeFactor {
 			return jute.MultiOp{Op: jute.OpDelete, Path: d.forget(r), Version: -1}
 		}
-		path = join(path, r.name.draw(d.rng))
+		path = join(path, r.name.Draw(d.rng))
 		if r.removeFactor > 0 {
 			d.remember(r, path)
 		}
@@ -221,14 +225,14 @@ func (d *drawer) operation(r *drawnRequest) jute.MultiOp {
 	return jute.MultiOp{Op: r.op, Path: path}
 }
 
-func (d *drawer) data(r *drawnRequest) []byte {
+func (d *Drawer) data(r *drawnRequest) []byte {
 	if r.data == nil {
 		return []byte{}
 	}
 	return r.data.appendTo(make([]byte, 0, 64), d.rng)
 }
 
-func (d *drawer) remember(r *drawnRequest, path string) {
+func (d *Drawer) remember(r *drawnRequest, path string) {
 	made := d.created[r]
 	if len(made) >= createdMax {
 		made[d.rng.IntN(len(made))] = path
@@ -238,7 +242,7 @@ func (d *drawer) remember(r *drawnRequest, path string) {
 }
 
 // forget takes one of the created paths.
-func (d *drawer) forget(r *drawnRequest) string {
+func (d *Drawer) forget(r *drawnRequest) string {
 	made := d.created[r]
 	i := d.rng.IntN(len(made))
 	path := made[i]

@@ -1,4 +1,4 @@
-package bench
+package floor
 
 import (
 	"runtime"
@@ -8,25 +8,25 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// floorWatches are the watches that getData left at the floor. A setData tells all
+// watchTable are the watches that getData left at the floor. A setData tells all
 // of its path's once it is durable: what it costs then is finding nobody, encoding
 // once, and one write to each connection.
-type floorWatches struct {
+type watchTable struct {
 	left atomic.Int64
 
 	mu      sync.Mutex
-	waiting map[string][]*floorConn // by path; a client that is gone stays until it is told
+	waiting map[string][]*client // by path; a client that is gone stays until it is told
 }
 
 // any reports whether somebody waits for something.
-func (w *floorWatches) any() bool { return w.left.Load() > 0 }
+func (w *watchTable) any() bool { return w.left.Load() > 0 }
 
 // add has c wait for a change of path. Twice is told twice.
-func (w *floorWatches) add(path string, c *floorConn) {
+func (w *watchTable) add(path string, c *client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waiting == nil {
-		w.waiting = map[string][]*floorConn{}
+		w.waiting = map[string][]*client{}
 	}
 	w.waiting[path] = append(w.waiting[path], c)
 	w.left.Add(1)
@@ -34,7 +34,7 @@ func (w *floorWatches) add(path string, c *floorConn) {
 
 // fire tells who waits for path, from as many goroutines as there are processors,
 // and doesn't wait for them.
-func (w *floorWatches) fire(path string) {
+func (w *watchTable) fire(path string) {
 	w.mu.Lock()
 	told := w.waiting[path]
 	delete(w.waiting, path)
@@ -55,7 +55,7 @@ func (w *floorWatches) fire(path string) {
 }
 
 // tell writes a notification; the reply to a read sent meanwhile may overtake it.
-func (c *floorConn) tell(event []byte) {
+func (c *client) tell(event []byte) {
 	c.mu.Lock()
 	c.out = append(c.out, event...)
 	c.mu.Unlock()
@@ -64,8 +64,8 @@ func (c *floorConn) tell(event []byte) {
 	}
 }
 
-// floorPath returns the path that most requests begin with.
-func floorPath(body []byte) string {
+// pathOf returns the path that most requests begin with.
+func pathOf(body []byte) string {
 	var d jute.Decoder
 	d.Reset(body)
 	return d.String()

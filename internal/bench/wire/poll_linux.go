@@ -1,4 +1,4 @@
-package bench
+package wire
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ears hear what comes on many connections, on one goroutine and in the order in
-// which it comes. A goroutine for each connection costs half as much again, on the
-// processors that the server needs.
-type ears struct {
-	conns []*conn
+// Poll reads many connections on one goroutine, in the order in which frames come.
+// A goroutine for each connection costs half as much again, on the processors that
+// the server needs.
+type Poll struct {
+	conns []*Conn
 	epoll int
 	ready []unix.EpollEvent
 }
 
-// heardAtOnce is how many connections one system call may report.
-const heardAtOnce = 256
+// readyAtOnce is how many connections one system call may report.
+const readyAtOnce = 256
 
-// newEars takes the connections over: what is left of them then are queue, flush
-// and close. All must be TCP.
-func newEars(_ context.Context, conns []*conn) (*ears, error) {
+// NewPoll takes the connections over: only Queue, Flush and Close may be called on
+// them afterwards. All must be TCP.
+func NewPoll(_ context.Context, conns []*Conn) (*Poll, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("wait for many connections: %w", err)
 	}
-	e := &ears{epoll: epoll, ready: make([]unix.EpollEvent, heardAtOnce)}
+	e := &Poll{epoll: epoll, ready: make([]unix.EpollEvent, readyAtOnce)}
 	for i, c := range conns {
 		if err := e.add(i, c); err != nil {
-			e.close()
+			e.Close()
 			return nil, fmt.Errorf("wait for many connections: %w", err)
 		}
 	}
@@ -41,8 +41,8 @@ func newEars(_ context.Context, conns []*conn) (*ears, error) {
 }
 
 // add takes a connection from the runtime, which would otherwise be woken too.
-func (e *ears) add(i int, c *conn) error {
-	raw, err := c.net.(*net.TCPConn).SyscallConn()
+func (e *Poll) add(i int, c *Conn) error {
+	raw, err := c.Net.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -50,15 +50,15 @@ func (e *ears) add(i int, c *conn) error {
 	if outer := raw.Control(func(fd uintptr) { s.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); outer != nil || err != nil {
 		return errors.Join(outer, err)
 	}
-	c.net.Close()
-	c.net = s
+	c.Net.Close()
+	c.Net = s
 	e.conns = append(e.conns, c)
 	return unix.EpollCtl(e.epoll, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)})
 }
 
-// hear calls each with every frame that comes on connection i, until there were as
-// many as connections.
-func (e *ears) hear(ctx context.Context, each func(i int, frame []byte) error) error {
+// Each calls each with every frame that comes on connection i, until there were as
+// many frames as connections.
+func (e *Poll) Each(ctx context.Context, each func(i int, frame []byte) error) error {
 	const patienceMs = 100 // between looks at ctx
 	for left := len(e.conns); left > 0; {
 		n, err := unix.EpollWait(e.epoll, e.ready, patienceMs)
@@ -70,11 +70,11 @@ func (e *ears) hear(ctx context.Context, each func(i int, frame []byte) error) e
 		}
 		for _, ev := range e.ready[:max(n, 0)] {
 			i := int(ev.Fd)
-			if err := e.conns[i].fill(); err != nil {
+			if err := e.conns[i].Fill(); err != nil {
 				return err
 			}
 			for {
-				frame, err := e.conns[i].take()
+				frame, err := e.conns[i].Take()
 				if err != nil {
 					return err
 				}
@@ -91,8 +91,8 @@ func (e *ears) hear(ctx context.Context, each func(i int, frame []byte) error) e
 	return nil
 }
 
-// close ends the hearing; the connections are still to be closed.
-func (e *ears) close() { unix.Close(e.epoll) }
+// Close ends the reading. It leaves the connections open.
+func (e *Poll) Close() { unix.Close(e.epoll) }
 
 // bareSocket is a connected socket that the runtime doesn't know. It waits only
 // once it has a deadline.

@@ -1,4 +1,4 @@
-package bench
+package keeperbench
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func requestOp(key string) (jute.Op, bool) {
 }
 
 // mixture reads requests; in a multi, its other keys are left to the caller.
-func (p *workloadParser) mixture(pairs []pair, inMulti bool) mixture {
+func (p *parser) mixture(pairs []pair, inMulti bool) mixture {
 	var m mixture
 	total := 0
 	for _, q := range pairs {
@@ -52,8 +52,8 @@ func (p *workloadParser) mixture(pairs []pair, inMulti bool) mixture {
 	return m
 }
 
-func (p *workloadParser) request(q pair, op jute.Op) *drawnRequest {
-	r := &drawnRequest{op: op, where: q.at, weight: 1, name: text{length: &span{workloadNameLength, workloadNameLength}}}
+func (p *parser) request(q pair, op jute.Op) *drawnRequest {
+	r := &drawnRequest{op: op, where: q.at, weight: 1, name: Text{length: &span{nameLengthDefault, nameLengthDefault}}}
 	pairs := p.pairs(q.value, q.at)
 	for _, k := range pairs {
 		switch {
@@ -97,7 +97,7 @@ func requestKeys(op jute.Op) []string {
 }
 
 // multiKey reads a key of a multi that isn't one of its requests.
-func (p *workloadParser) multiKey(k pair, r *drawnRequest) {
+func (p *parser) multiKey(k pair, r *drawnRequest) {
 	if k.key == "size" {
 		size := p.span(k, multiMax)
 		r.size = &size
@@ -107,7 +107,7 @@ func (p *workloadParser) multiKey(k pair, r *drawnRequest) {
 }
 
 // complete refuses a request that couldn't be made.
-func (p *workloadParser) complete(q pair, r *drawnRequest) {
+func (p *parser) complete(q pair, r *drawnRequest) {
 	switch r.op {
 	case jute.OpMulti:
 		if len(r.inner) == 0 {
@@ -131,7 +131,7 @@ func (p *workloadParser) complete(q pair, r *drawnRequest) {
 }
 
 // paths reads a path, a list of them, or children_of.
-func (p *workloadParser) paths(q pair, c *pathChoice) {
+func (p *parser) paths(q pair, c *pathChoice) {
 	n := resolve(q.value)
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -151,7 +151,7 @@ func (p *workloadParser) paths(q pair, c *pathChoice) {
 	}
 }
 
-func (p *workloadParser) path(n *yaml.Node, at string) string {
+func (p *parser) path(n *yaml.Node, at string) string {
 	s := p.text(n, at)
 	if err := jute.CheckPath(s); err != nil && p.err == nil {
 		p.fail(n, at, "%v", err)

@@ -1,4 +1,4 @@
-package bench
+package keeperbench
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// workloadParser walks a keeper-bench file. It reads YAML nodes rather than
+// parser walks a keeper-bench file. It reads YAML nodes rather than
 // structs because these files repeat keys in one mapping (several node, path,
 // connection...), which YAML forbids and keeper-bench understands as a list.
 // After the first mistake err is set and nothing else matters.
-type workloadParser struct {
-	w    *workload
+type parser struct {
+	w    *File
 	keys int // seen so far
 	err  error
 }
 
 // What keeper-bench takes for granted.
 const (
-	workloadTimeout    = 30 * time.Second // session_timeout_ms
-	workloadNameLength = 5                // name_length
+	timeoutDefault    = 30 * time.Second // session_timeout_ms
+	nameLengthDefault = 5                // name_length
 )
 
 // depthMax bounds the nesting of a file: an alias may contain itself.
@@ -33,13 +33,13 @@ const depthMax = 50
 // aliases to aliases can stand for billions.
 const keysMax = 100_000
 
-// parseWorkload reads the text of a keeper-bench file.
-func parseWorkload(b []byte) (*workload, error) {
+// Parse reads the text of a keeper-bench file.
+func Parse(b []byte) (*File, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return nil, err
 	}
-	p := &workloadParser{w: &workload{concurrency: 1}}
+	p := &parser{w: &File{Concurrency: 1}}
 	if len(doc.Content) == 0 {
 		return nil, fmt.Errorf("it is empty")
 	}
@@ -58,7 +58,7 @@ type pair struct {
 }
 
 // pairs returns the keys of a mapping in order, repeated ones too.
-func (p *workloadParser) pairs(n *yaml.Node, at string) []pair {
+func (p *parser) pairs(n *yaml.Node, at string) []pair {
 	n = resolve(n)
 	if p.err != nil {
 		return nil
@@ -90,25 +90,25 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-func (p *workloadParser) fail(n *yaml.Node, at, format string, args ...any) {
+func (p *parser) fail(n *yaml.Node, at, format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("line %d: %s: %s", n.Line, at, fmt.Sprintf(format, args...))
 	}
 }
 
 // unknown refuses a key, naming those that would do.
-func (p *workloadParser) unknown(q pair, known ...string) {
+func (p *parser) unknown(q pair, known ...string) {
 	p.fail(q.value, q.at, "unknown key; here may stand %s", strings.Join(known, ", "))
 }
 
 // ignore notes a key that keeper-bench has and that changes nothing here.
-func (p *workloadParser) ignore(q pair) {
-	if !slices.Contains(p.w.ignored, q.at) {
-		p.w.ignored = append(p.w.ignored, q.at)
+func (p *parser) ignore(q pair) {
+	if !slices.Contains(p.w.Ignored, q.at) {
+		p.w.Ignored = append(p.w.Ignored, q.at)
 	}
 }
 
-func (p *workloadParser) text(n *yaml.Node, at string) string {
+func (p *parser) text(n *yaml.Node, at string) string {
 	if n = resolve(n); n.Kind != yaml.ScalarNode {
 		p.fail(n, at, "must be a text")
 		return ""
@@ -116,7 +116,7 @@ func (p *workloadParser) text(n *yaml.Node, at string) string {
 	return n.Value
 }
 
-func (p *workloadParser) integer(n *yaml.Node, at string, most int) int {
+func (p *parser) integer(n *yaml.Node, at string, most int) int {
 	v, err := strconv.Atoi(p.text(n, at))
 	if err != nil || v < 0 || v > most {
 		p.fail(n, at, "must be a whole number from 0 to %d", most)
@@ -124,7 +124,7 @@ func (p *workloadParser) integer(n *yaml.Node, at string, most int) int {
 	return v
 }
 
-func (p *workloadParser) float(n *yaml.Node, at string, most float64) float64 {
+func (p *parser) float(n *yaml.Node, at string, most float64) float64 {
 	v, err := strconv.ParseFloat(p.text(n, at), 64)
 	if err != nil || !(v >= 0 && v <= most) {
 		p.fail(n, at, "must be a number from 0 to %g", most)
@@ -132,7 +132,7 @@ func (p *workloadParser) float(n *yaml.Node, at string, most float64) float64 {
 	return v
 }
 
-func (p *workloadParser) boolean(n *yaml.Node, at string) bool {
+func (p *parser) boolean(n *yaml.Node, at string) bool {
 	switch p.text(n, at) {
 	case "true", "yes", "1":
 		return true
@@ -153,19 +153,19 @@ const (
 	secondsMax     = 10_000_000
 )
 
-func (p *workloadParser) file(n *yaml.Node) {
+func (p *parser) file(n *yaml.Node) {
 	for _, q := range p.pairs(n, "") {
 		switch q.key {
 		case "concurrency":
-			if p.w.concurrency = p.integer(q.value, q.at, concurrencyMax); p.w.concurrency == 0 {
+			if p.w.Concurrency = p.integer(q.value, q.at, concurrencyMax); p.w.Concurrency == 0 {
 				p.fail(q.value, q.at, "must be 1 or more")
 			}
 		case "iterations":
-			p.w.iterations = int64(p.integer(q.value, q.at, 1<<62))
+			p.w.Iterations = int64(p.integer(q.value, q.at, 1<<62))
 		case "timelimit":
-			p.w.limit = time.Duration(p.float(q.value, q.at, secondsMax) * float64(time.Second))
+			p.w.Limit = time.Duration(p.float(q.value, q.at, secondsMax) * float64(time.Second))
 		case "continue_on_error", "continue_on_errors":
-			p.w.tolerant = p.boolean(q.value, q.at)
+			p.w.Tolerant = p.boolean(q.value, q.at)
 		case "connections":
 			p.connections(q)
 		case "setup":
@@ -182,8 +182,8 @@ func (p *workloadParser) file(n *yaml.Node) {
 
 // connections reads the hosts. Settings beside them are defaults for all,
 // wherever they stand.
-func (p *workloadParser) connections(q pair) {
-	defaults := workloadHost{sessions: 1, timeout: workloadTimeout}
+func (p *parser) connections(q pair) {
+	defaults := Host{Sessions: 1, Timeout: timeoutDefault}
 	pairs := p.pairs(q.value, q.at)
 	for _, c := range pairs {
 		if c.key != "host" && c.key != "connection" {
@@ -194,32 +194,32 @@ func (p *workloadParser) connections(q pair) {
 		h := defaults
 		switch c.key {
 		case "host":
-			h.addr = p.text(c.value, c.at)
+			h.Addr = p.text(c.value, c.at)
 		case "connection":
 			for _, k := range p.pairs(c.value, c.at) {
 				switch k.key {
 				case "host":
-					h.addr = p.text(k.value, k.at)
+					h.Addr = p.text(k.value, k.at)
 				case "sessions":
-					h.sessions = p.integer(k.value, k.at, 1<<20)
+					h.Sessions = p.integer(k.value, k.at, 1<<20)
 				default:
 					p.connectionKey(k, &h)
 				}
 			}
-			if h.addr == "" {
+			if h.Addr == "" {
 				p.fail(c.value, c.at, "has no host")
 			}
 		default:
 			continue
 		}
-		p.w.hosts = append(p.w.hosts, h)
+		p.w.Hosts = append(p.w.Hosts, h)
 	}
 }
 
-func (p *workloadParser) connectionKey(q pair, h *workloadHost) {
+func (p *parser) connectionKey(q pair, h *Host) {
 	switch q.key {
 	case "session_timeout_ms":
-		h.timeout = time.Duration(p.integer(q.value, q.at, 1<<31-1)) * time.Millisecond
+		h.Timeout = time.Duration(p.integer(q.value, q.at, 1<<31-1)) * time.Millisecond
 	case "operation_timeout_ms", "connection_timeout_ms":
 		p.ignore(q)
 	case "secure":
@@ -235,7 +235,7 @@ func (p *workloadParser) connectionKey(q pair, h *workloadHost) {
 	}
 }
 
-func (p *workloadParser) generator(q pair) {
+func (p *parser) generator(q pair) {
 	for _, g := range p.pairs(q.value, q.at) {
 		switch g.key {
 		case "setup":
@@ -248,53 +248,53 @@ func (p *workloadParser) generator(q pair) {
 	}
 }
 
-func (p *workloadParser) setup(q pair) {
+func (p *parser) setup(q pair) {
 	for _, s := range p.pairs(q.value, q.at) {
 		if !strings.HasPrefix(s.key, "node") {
 			p.unknown(s, "node")
 			continue
 		}
 		n := p.node(s)
-		if n.name.fixed == "zookeeper" {
+		if n.Name.fixed == "zookeeper" {
 			p.fail(s.value, s.at, "is the server's own znode; a setup removes what it is about to create")
 		}
-		p.w.setup = append(p.w.setup, n)
+		p.w.Setup = append(p.w.Setup, n)
 	}
 }
 
-func (p *workloadParser) node(q pair) *setupNode {
-	n := &setupNode{repeat: 1}
+func (p *parser) node(q pair) *SetupNode {
+	n := &SetupNode{Repeat: 1}
 	named := false
 	for _, k := range p.pairs(q.value, q.at) {
 		switch {
 		case k.key == "name":
-			n.name, named = p.drawnText(k), true
+			n.Name, named = p.drawnText(k), true
 		case k.key == "data":
 			data := p.drawnText(k)
-			n.data = &data
+			n.Data = &data
 		case k.key == "repeat":
-			n.repeat = p.integer(k.value, k.at, repeatMax)
+			n.Repeat = p.integer(k.value, k.at, repeatMax)
 		case strings.HasPrefix(k.key, "node"):
-			n.children = append(n.children, p.node(k))
+			n.Children = append(n.Children, p.node(k))
 		default:
 			p.unknown(k, "name", "data", "repeat", "node")
 		}
 	}
 	switch {
-	case !named || n.name.length == nil && (n.name.fixed == "" || strings.Contains(n.name.fixed, "/")):
+	case !named || n.Name.length == nil && (n.Name.fixed == "" || strings.Contains(n.Name.fixed, "/")):
 		p.fail(q.value, q.at, "needs a name without a slash")
-	case n.repeat > 1 && n.name.length == nil:
+	case n.Repeat > 1 && n.Name.length == nil:
 		p.fail(q.value, q.at, "is repeated, so its name must be a random_string")
 	}
 	return n
 }
 
 // drawnText reads a text, or random_string with its size.
-func (p *workloadParser) drawnText(q pair) text {
+func (p *parser) drawnText(q pair) Text {
 	if resolve(q.value).Kind != yaml.MappingNode {
-		return text{fixed: p.text(q.value, q.at)}
+		return Text{fixed: p.text(q.value, q.at)}
 	}
-	t := text{length: &span{}}
+	t := Text{length: &span{}}
 	for _, k := range p.pairs(q.value, q.at) {
 		if k.key != "random_string" {
 			p.unknown(k, "random_string")
@@ -313,7 +313,7 @@ func (p *workloadParser) drawnText(q pair) text {
 }
 
 // span reads a number, or min_value and max_value.
-func (p *workloadParser) span(q pair, most int) span {
+func (p *parser) span(q pair, most int) span {
 	if resolve(q.value).Kind != yaml.MappingNode {
 		v := p.integer(q.value, q.at, most)
 		return span{v, v}

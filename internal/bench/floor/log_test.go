@@ -1,4 +1,4 @@
-package bench
+package floor
 
 import (
 	"os"
@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// TestFloorLogSizes writes more than a piece: a filled log goes on at its
+// TestLogSizes writes more than a piece: a filled log goes on at its
 // beginning, the other one grows.
-func TestFloorLogSizes(t *testing.T) {
+func TestLogSizes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		filled       bool
 		offset, size int64
 	}{
-		{true, 24 << 20, floorPiece},
-		{false, 72 << 20, 2 * floorPiece},
+		{true, 24 << 20, pieceSize},
+		{false, 72 << 20, 2 * pieceSize},
 	} {
 		path := filepath.Join(t.TempDir(), "floor.log")
-		l, err := openFloorLog(path, c.filled)
+		l, err := openLog(path, c.filled)
 		if err != nil {
 			t.Fatal(err)
 		}

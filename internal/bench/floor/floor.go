@@ -1,0 +1,274 @@
+// Package floor is a server that does what any server has to do and nothing else: it reads requests, keeps the bytes of
+// writes in one file that it syncs in batches, and sends canned replies. No server on this runtime can be much faster.
+//
+//	floor.go   clients and replies
+//	log.go     the file; file_*.go what the system is asked of it
+//	watch.go   watches that a getData leaves and a setData fires
+package floor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A Server answers without keeping anything: reads at once with canned
+// replies, writes once their bytes are durable. Replies keep the order of the
+// requests, as a client may expect of any server.
+type Server struct {
+	log      *batchLog
+	value    []byte // of every znode
+	children []byte // encoded child list of every znode
+	sessions atomic.Int64
+	watches  watchTable
+}
+
+// pending is a reply that waits for the log, or behind one that does.
+type pending struct {
+	durable uint64 // log position it waits for
+	size    int    // of its frame
+	changes string // path whose watchers hear of it first; "" if there can't be any
+}
+
+// client is one connection.
+type client struct {
+	s   *Server
+	net net.Conn
+	in  *wire.Conn // for its reading half
+
+	mu      sync.Mutex
+	out     []byte    // replies that may go
+	waiting []pending // replies that may not yet, oldest first
+	held    []byte    // their frames
+}
+
+// Open makes the log's file, and a server that keeps nothing else: every znode holds size bytes and has children
+// names below it. With filled the file is written full first.
+func Open(path string, filled bool, size, children int) (*Server, error) {
+	log, err := openLog(path, filled)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, children)
+	for i := range names {
+		names[i] = wire.NumberedPath("k", i)
+	}
+	return &Server{log: log, value: make([]byte, size), children: jute.AppendStrings(nil, names)}, nil
+}
+
+// Close closes the log, once Serve has returned.
+func (s *Server) Close() { s.log.close() }
+
+// Serve accepts clients until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() { cancel(s.log.syncLoop(ctx)) })
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	for {
+		n, err := l.Accept()
+		if err != nil {
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				return cause
+			}
+			return nil
+		}
+		wg.Go(func() {
+			c := &client{s: s, net: n, in: wire.Attach(n, wire.LoadBuffer)}
+			stop := context.AfterFunc(ctx, func() { n.Close() })
+			defer stop()
+			defer n.Close()
+			c.readLoop() // it ends with its client
+			s.log.forget(c)
+		})
+	}
+}
+
+// readLoop serves one client to its end; nobody cares which error that is.
+func (c *client) readLoop() error {
+	if err := c.welcome(); err != nil {
+		return err
+	}
+	for {
+		f, err := c.in.Take()
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			if err := c.flush(); err != nil {
+				return err
+			}
+			if err := c.in.Fill(); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(f) < jute.RequestHeaderSize {
+			return jute.ErrTruncated
+		}
+		if err := c.answer(int32(binary.BigEndian.Uint32(f)), jute.Op(binary.BigEndian.Uint32(f[4:])), f); err != nil {
+			return err
+		}
+		if jute.Op(binary.BigEndian.Uint32(f[4:])) == jute.OpCloseSession {
+			return c.flush()
+		}
+	}
+}
+
+// welcome does the handshake. Opening a session is a write.
+func (c *client) welcome() error {
+	f, err := c.in.Frame()
+	if err != nil {
+		return err
+	}
+	var req jute.ConnectRequest
+	d := jute.NewDecoder(f)
+	if req.Decode(d); d.Err() != nil {
+		return d.Err()
+	}
+	id := req.SessionID
+	if id == 0 {
+		id = c.s.sessions.Add(1)
+	}
+	resp := jute.ConnectResponse{Timeout: req.Timeout, SessionID: id, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: req.HasReadOnly}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := len(c.held)
+	b, start := jute.BeginFrame(c.held)
+	c.held = jute.EndFrame(resp.Append(b), start)
+	c.hold(at, c.s.log.append(f, c), "")
+	return nil
+}
+
+// answer replies to one request, now or when it is durable.
+func (c *client) answer(xid int32, op jute.Op, f []byte) (err error) {
+	body := f[jute.RequestHeaderSize:]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := len(c.held)
+	if op == jute.OpGetData && len(body) > 0 && body[len(body)-1] != 0 {
+		c.s.watches.add(pathOf(body), c)
+	}
+	switch op {
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpPing, jute.OpSync, jute.OpCloseSession, jute.OpSetWatches:
+		if len(c.waiting) == 0 {
+			c.out = c.appendRead(c.out, xid, op, body)
+			return nil
+		}
+		c.held = c.appendRead(c.held, xid, op, body)
+		c.hold(at, 0, "")
+	default:
+		if c.held, err = appendWrite(c.held, xid, op, body); err != nil {
+			return err
+		}
+		path := ""
+		if op == jute.OpSetData && c.s.watches.any() {
+			path = pathOf(body)
+		}
+		c.hold(at, c.s.log.append(f, c), path)
+	}
+	return nil
+}
+
+// hold queues the reply that stands in held from at on until the log is durable
+// up to a position; the caller holds mu.
+func (c *client) hold(at int, durable uint64, changes string) {
+	c.waiting = append(c.waiting, pending{durable, len(c.held) - at, changes})
+}
+
+// release moves the replies that need wait no longer, and has the watchers told;
+// the caller holds mu.
+func (c *client) release(durable uint64) {
+	n, size := 0, 0
+	for n < len(c.waiting) && c.waiting[n].durable <= durable {
+		if path := c.waiting[n].changes; path != "" {
+			c.s.watches.fire(path)
+		}
+		size += c.waiting[n].size
+		n++
+	}
+	c.out = append(c.out, c.held[:size]...)
+	c.held = append(c.held[:0], c.held[size:]...)
+	c.waiting = append(c.waiting[:0], c.waiting[n:]...)
+}
+
+// wake sends what the log's progress has made ready.
+func (c *client) wake(durable uint64) {
+	c.mu.Lock()
+	c.release(durable)
+	c.mu.Unlock()
+	if c.flush() != nil {
+		c.net.Close() // its reader ends then
+	}
+}
+
+func (c *client) flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) == 0 {
+		return nil
+	}
+	_, err := c.net.Write(c.out)
+	c.out = c.out[:0]
+	return err
+}
+
+// beginReply appends the head of a successful reply.
+func beginReply(b []byte, xid int32) ([]byte, int) {
+	b, start := jute.BeginFrame(b)
+	h := jute.ReplyHeader{Xid: xid, Zxid: 1}
+	return h.Append(b), start
+}
+
+// appendRead appends the canned reply to a read.
+func (c *client) appendRead(b []byte, xid int32, op jute.Op, body []byte) []byte {
+	b, start := beginReply(b, xid)
+	var stat jute.Stat
+	switch op {
+	case jute.OpGetData:
+		b = stat.Append(jute.AppendBuffer(b, c.s.value))
+	case jute.OpExists:
+		b = stat.Append(b)
+	case jute.OpGetChildren:
+		b = append(b, c.s.children...)
+	case jute.OpGetChildren2:
+		b = stat.Append(append(b, c.s.children...))
+	case jute.OpSync:
+		b = append(b, body...) // the path comes back
+	}
+	return jute.EndFrame(b, start)
+}
+
+// appendWrite appends the reply that a write gets if all is well.
+func appendWrite(b []byte, xid int32, op jute.Op, body []byte) ([]byte, error) {
+	b, start := beginReply(b, xid)
+	var stat jute.Stat
+	var d jute.Decoder
+	d.Reset(body)
+	switch op {
+	case jute.OpCreate:
+		b = jute.AppendString(b, d.String())
+	case jute.OpSetData:
+		b = stat.Append(b)
+	case jute.OpMulti:
+		ops, err := jute.DecodeMulti(&d)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range ops {
+			r := jute.MultiResult{Op: o.Op, Path: o.Path}
+			b = r.Append(b)
+		}
+		b = jute.AppendMultiEnd(b)
+	}
+	return jute.EndFrame(b, start), d.Err()
+}

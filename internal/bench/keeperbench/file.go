@@ -1,0 +1,71 @@
+// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what znodes there are to be and what is asked
+// of them, and draws requests as they say.
+//
+//	file.go      what a file says
+//	parse.go     reading the YAML
+//	requests.go  reading its requests
+//	draw.go      drawing them
+package keeperbench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A File is a keeper-bench file: what to set up, what to ask, how.
+type File struct {
+	Name        string
+	Concurrency int           // requests outstanding over all connections
+	Iterations  int64         // 0 is no count
+	Limit       time.Duration // 0 is no limit
+	Tolerant    bool          // go on after errors
+	Hosts       []Host
+	Setup       []*SetupNode
+	requests    mixture
+	Ignored     []string // keys read without effect
+}
+
+// A Host is where to connect, and how often.
+type Host struct {
+	Addr     string
+	Sessions int
+	Timeout  time.Duration
+}
+
+// A SetupNode is a znode that is there before the requests, Repeat times under
+// names of its own.
+type SetupNode struct {
+	Name     Text
+	Data     *Text // nil is no data
+	Repeat   int
+	Children []*SetupNode
+}
+
+// sizeMax bounds the file: keeper-bench files are some hundred lines.
+const sizeMax = 1 << 20
+
+// Read reads a keeper-bench file.
+func Read(file string) (*File, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read workload: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, sizeMax+1))
+	if err == nil && len(b) > sizeMax {
+		err = fmt.Errorf("more than %d bytes; this isn't a keeper-bench file", sizeMax)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read workload %s: %w", file, err)
+	}
+	w, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("read workload %s: %w", file, err)
+	}
+	w.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return w, nil
+}
