@@ -134,3 +134,25 @@ func TestPeerTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestClientHostVerification: the names in clients' certificates are checked if that is asked for, and not where
+// ssl.hostnameVerification=false switches off all checks of names.
+func TestClientHostVerification(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false, "ssl.clientHostnameVerification=true\n": true, "ssl.hostnameVerification=false\n": false,
+		"ssl.clientHostnameVerification=true\nssl.hostnameVerification=false\n": false,
+	} {
+		file := filepath.Join(t.TempDir(), "zoo.cfg")
+		if err := os.WriteFile(file, []byte("dataDir=/nowhere\nclientPort=0\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := portOptions(&cfg.TLS, "port", slog.New(slog.DiscardHandler)).VerifyClientHost; got != want {
+			t.Errorf("%q: names are checked: %v", text, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -55,6 +56,20 @@ func (k keyEntry) certificate() (tls.Certificate, error) {
 // Pool reads a trust store and returns the certificates that count as issuers: all
 // that stand alone and, as in Java, those that belong to a key.
 func (s Store) Pool() (*x509.CertPool, error) {
+	t, err := s.trusted()
+	if err != nil {
+		return nil, err
+	}
+	return t.pool, nil
+}
+
+// trusted is what a trust store holds.
+type trusted struct {
+	pool  *x509.CertPool
+	certs []*x509.Certificate
+}
+
+func (s Store) trusted() (*trusted, error) {
 	c, err := s.load()
 	if err != nil {
 		return nil, err
@@ -65,9 +80,28 @@ func (s Store) Pool() (*x509.CertPool, error) {
 	if len(c.trusted) == 0 {
 		return nil, fmt.Errorf("read the trust store %s: it holds no certificates", s.Location)
 	}
-	pool := x509.NewCertPool()
+	t := &trusted{x509.NewCertPool(), c.trusted}
 	for _, cert := range c.trusted {
-		pool.AddCert(cert)
+		t.pool.AddCert(cert)
 	}
-	return pool, nil
+	return t, nil
+}
+
+// verify checks what the other side showed: its certificate must be of an issuer in the
+// store. As in Java, one that is in the store itself counts whenever it is shown: who put
+// it there trusts it by name, and takes it out to end that.
+func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) error {
+	if len(chain) == 0 {
+		return errors.New("the other side shows no certificate")
+	}
+	cert := chain[0]
+	opt := x509.VerifyOptions{Roots: t.pool, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage}}
+	for _, c := range chain[1:] {
+		opt.Intermediates.AddCert(c)
+	}
+	if slices.ContainsFunc(t.certs, cert.Equal) {
+		opt.CurrentTime = cert.NotAfter
+	}
+	_, err := cert.Verify(opt)
+	return err
 }

@@ -18,8 +18,8 @@ func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 		p.refresh()
 	}
 	current := p.current.Load()
-	cfg := &tls.Config{
-		RootCAs: current.ClientCAs, ServerName: host,
+	return &tls.Config{
+		ServerName: host,
 		MinVersion: current.MinVersion, MaxVersion: current.MaxVersion, CipherSuites: current.CipherSuites,
 		// What is sent comes in large pieces, and what waits for it needs all of them.
 		DynamicRecordSizingDisabled: true,
@@ -27,12 +27,14 @@ func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &current.Certificates[0], nil
 		},
+		InsecureSkipVerify: true, // VerifyConnection does it
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if err := current.trust.verify(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil || !verifyHost {
+				return err
+			}
+			return state.PeerCertificates[0].VerifyHostname(host)
+		},
 	}
-	if !verifyHost {
-		cfg.InsecureSkipVerify = true // what is left of the check comes below
-		cfg.VerifyConnection = func(state tls.ConnectionState) error { return issued(state, current.ClientCAs) }
-	}
-	return cfg
 }
 
 // issued checks that a server's certificate comes from an issuer in roots.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/des"
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -13,12 +14,15 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"unicode/utf16"
 )
 
 // An encrypted PKCS #8 key (RFC 5958), under a key derived from the password by
-// PBKDF2 (RFC 8018, PBES2), as openssl pkcs8 and genpkey make it:
+// PBKDF2 (RFC 8018, PBES2), as openssl pkcs8 and genpkey make it, or by the way of PKCS #12
+// (RFC 7292), as older tools and Java do:
 //
 //	encryptedKey := SEQUENCE { PBES2 { PBKDF2 {salt, iterations, hash}, AES-CBC {iv} }, OCTET STRING }
+//	              | SEQUENCE { PBE-SHA1-3DES {salt, iterations}, OCTET STRING }
 type encryptedKey struct {
 	Algorithm pkix.AlgorithmIdentifier
 	Data      []byte
@@ -38,6 +42,14 @@ var (
 	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 )
 
+// oidPBESHA3DES is PBE-SHA1-3DES.
+var oidPBESHA3DES = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 1, 3}
+
+type pkcs12Params struct {
+	Salt       []byte
+	Iterations int
+}
+
 // iterationsMax bounds the work a damaged file can cause; openssl takes 2048,
 // careful people a million.
 const iterationsMax = 20_000_000
@@ -49,6 +61,9 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	var derive pbkdf2Params
 	if err := unmarshal(der, &enc); err != nil {
 		return nil, err
+	}
+	if enc.Algorithm.Algorithm.Equal(oidPBESHA3DES) {
+		return decryptPKCS12(&enc, password)
 	}
 	if !enc.Algorithm.Algorithm.Equal(oidPBES2) {
 		return nil, fmt.Errorf("it is encrypted by the algorithm %v, which is old; convert it by openssl pkcs8 -topk8 -v2 aes256", enc.Algorithm.Algorithm)
@@ -62,8 +77,8 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	if err := unmarshal(params.Derive.Parameters.FullBytes, &derive); err != nil {
 		return nil, err
 	}
-	if derive.Iterations < 1 || derive.Iterations > iterationsMax {
-		return nil, fmt.Errorf("%d iterations of PBKDF2; allowed: 1 to %d", derive.Iterations, iterationsMax)
+	if err := checkIterations(derive.Iterations); err != nil {
+		return nil, err
 	}
 	newHash, err := pbkdf2Hash(derive.Hash.Algorithm)
 	if err != nil {
@@ -81,8 +96,70 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	if err := unmarshal(params.Cipher.Parameters.FullBytes, &iv); err != nil {
 		return nil, err
 	}
-	return decryptCBC(key, iv, enc.Data)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return decryptCBC(block, iv, enc.Data)
 }
+
+func checkIterations(n int) error {
+	if n < 1 || n > iterationsMax {
+		return fmt.Errorf("%d iterations to derive its key; allowed: 1 to %d", n, iterationsMax)
+	}
+	return nil
+}
+
+// decryptPKCS12 returns the plain key of one under PBE-SHA1-3DES.
+func decryptPKCS12(enc *encryptedKey, password string) ([]byte, error) {
+	var params pkcs12Params
+	if err := unmarshal(enc.Algorithm.Parameters.FullBytes, &params); err != nil {
+		return nil, err
+	}
+	if err := checkIterations(params.Iterations); err != nil {
+		return nil, err
+	}
+	const forKey, forIV, keySize = 1, 2, 24
+	block, err := des.NewTripleDESCipher(pkcs12Derive(password, &params, forKey, keySize))
+	if err != nil {
+		return nil, err
+	}
+	return decryptCBC(block, pkcs12Derive(password, &params, forIV, des.BlockSize), enc.Data)
+}
+
+// pkcs12Derive derives size bytes for a purpose from a password (RFC 7292, B.2, with SHA-1).
+func pkcs12Derive(password string, params *pkcs12Params, purpose byte, size int) []byte {
+	const block = sha1.BlockSize
+	var text []byte
+	for _, c := range utf16.Encode([]rune(password + "\x00")) {
+		text = append(text, byte(c>>8), byte(c))
+	}
+	fill := func(b []byte) []byte { // repeats b to whole blocks
+		n := pad(len(b), block)
+		return bytes.Repeat(b, n/max(len(b), 1)+1)[:n]
+	}
+	state := append(fill(params.Salt), fill(text)...)
+	var derived []byte
+	for len(derived) < size {
+		sum := sha1.Sum(append(bytes.Repeat([]byte{purpose}, block), state...))
+		for range params.Iterations - 1 {
+			sum = sha1.Sum(sum[:])
+		}
+		derived = append(derived, sum[:]...)
+		add := fill(sum[:])
+		for at := 0; at < len(state); at += block {
+			carry := 1
+			for i := block - 1; i >= 0; i-- {
+				carry += int(state[at+i]) + int(add[i])
+				state[at+i] = byte(carry)
+				carry >>= 8
+			}
+		}
+	}
+	return derived[:size]
+}
+
+func pad(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // pbkdf2Hash returns the hash of PBKDF2's HMAC.
 func pbkdf2Hash(id asn1.ObjectIdentifier) (func() hash.Hash, error) {
@@ -109,21 +186,18 @@ func aesKeySize(id asn1.ObjectIdentifier) (int, error) {
 
 // decryptCBC decrypts and takes the padding off. A wrong password shows there, or
 // in the key not being one.
-func decryptCBC(key, iv, data []byte) ([]byte, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	if len(iv) != aes.BlockSize || len(data) == 0 || len(data)%aes.BlockSize != 0 {
+func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
+	size := block.BlockSize()
+	if len(iv) != size || len(data) == 0 || len(data)%size != 0 {
 		return nil, errors.New("the encrypted key is damaged")
 	}
 	plain := make([]byte, len(data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, data)
-	pad := int(plain[len(plain)-1])
-	if pad < 1 || pad > aes.BlockSize || !bytes.HasSuffix(plain, bytes.Repeat([]byte{byte(pad)}, pad)) {
+	padding := int(plain[len(plain)-1])
+	if padding < 1 || padding > size || !bytes.HasSuffix(plain, bytes.Repeat([]byte{byte(padding)}, padding)) {
 		return nil, errWrongPassword
 	}
-	return plain[:len(plain)-pad], nil
+	return plain[:len(plain)-padding], nil
 }
 
 // unmarshal reads one DER value with nothing after it.

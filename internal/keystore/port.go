@@ -45,16 +45,22 @@ type Port struct {
 	opt        Options
 	low, high  uint16
 	suites     []uint16
-	clientAuth tls.ClientAuthType
+	clientAuth tls.ClientAuthType // forClient adds the check of what is shown
 	notes      []string
 	checkEvery time.Duration
 
-	current atomic.Pointer[tls.Config]
+	current atomic.Pointer[current]
 
 	mu      sync.Mutex
 	checked time.Time
 	seen    [filesPerPort]fileMark // of what current was made of, or failed to be
 	failed  string                 // the last failure told
+}
+
+// current is what the stores hold.
+type current struct {
+	*tls.Config
+	trust *trusted // nil if certificates are neither asked for nor dialled with
 }
 
 // NewPort reads the stores and returns the port, or an error that names the file
@@ -74,9 +80,9 @@ func NewPort(o Options) (*Port, error) {
 	case "none":
 		p.clientAuth = tls.NoClientCert
 	case "want":
-		p.clientAuth = tls.VerifyClientCertIfGiven
+		p.clientAuth = tls.RequestClientCert
 	case "need", "":
-		p.clientAuth = tls.RequireAndVerifyClientCert
+		p.clientAuth = tls.RequireAnyClientCert
 	default:
 		return nil, fmt.Errorf("unknown clientAuth %.40q; allowed: none, want, need", o.ClientAuth)
 	}
@@ -108,18 +114,19 @@ func (p *Port) Config() *tls.Config {
 }
 
 // build reads the stores.
-func (p *Port) build() (*tls.Config, error) {
+func (p *Port) build() (*current, error) {
 	certs, err := p.opt.Keys.Certificates()
 	if err != nil {
 		return nil, err
 	}
-	cfg := &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth}
+	c := &current{Config: &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth}}
 	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
-		if cfg.ClientCAs, err = p.opt.Trust.Pool(); err != nil {
+		if c.trust, err = p.opt.Trust.trusted(); err != nil {
 			return nil, err
 		}
+		c.ClientCAs = c.trust.pool
 	}
-	return cfg, nil
+	return c, nil
 }
 
 // forClient returns the configuration for one connection.
@@ -127,13 +134,19 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	if p.opt.Reload {
 		p.refresh()
 	}
-	cfg := p.current.Load()
-	if !p.opt.VerifyClientHost {
-		return cfg, nil
+	now := p.current.Load()
+	if p.clientAuth == tls.NoClientCert {
+		return now.Config, nil
 	}
-	cfg = cfg.Clone()
+	cfg := now.Clone()
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {
+			return nil // RequireAnyClientCert has refused it where one is needed
+		}
+		if err := now.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
+			return err
+		}
+		if !p.opt.VerifyClientHost {
 			return nil
 		}
 		return p.verifyHost(hello, state.PeerCertificates[0])

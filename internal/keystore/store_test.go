@@ -27,7 +27,7 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, chain := range map[string]int{"server.pem": 2, "server-encrypted.pem": 1, "server.p12": 2, "server-keytool.p12": 2, "server.jks": 2, "really-pkcs12.jks": 2} {
+	for name, chain := range map[string]int{"server.pem": 2, "server-encrypted.pem": 1, "server-old.pem": 1, "server.p12": 2, "server-keytool.p12": 2, "server.jks": 2, "really-pkcs12.jks": 2} {
 		certs, err := stored(name).Certificates()
 		if err != nil {
 			t.Error(err)
@@ -70,6 +70,25 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// alteredKey returns a copy of server-old.pem with some bytes of its key replaced.
+func alteredKey(t *testing.T, old, instead []byte) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/server-old.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, rest := pem.Decode(text)
+	if !bytes.Contains(block.Bytes, old) {
+		t.Fatalf("no % x in the key", old)
+	}
+	block.Bytes = bytes.Replace(block.Bytes, old, instead, 1)
+	path := filepath.Join(t.TempDir(), "altered.pem")
+	if err := os.WriteFile(path, append(pem.EncodeToMemory(block), rest...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestStoreErrors(t *testing.T) {
 	t.Parallel()
 	wrong := func(s Store) Store { s.Password = "a wrong secret"; return s }
@@ -83,6 +102,8 @@ func TestStoreErrors(t *testing.T) {
 	if err := os.WriteFile(damaged, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	rc2 := alteredKey(t, []byte{12, 1, 3}, []byte{12, 1, 6})
+	endless := alteredKey(t, []byte{2, 2, 8, 0}, []byte{2, 2, 0x80, 0}) // 2048 iterations to a negative number
 	for _, c := range []struct {
 		store Store
 		want  string
@@ -97,7 +118,9 @@ func TestStoreErrors(t *testing.T) {
 		{wrong(stored("server-keytool.p12")), "password is wrong"},
 		{wrong(stored("trust.p12")), "password is wrong"},
 		{wrong(stored("server-encrypted.pem")), "password is wrong"},
-		{stored("server-old.pem"), "convert it by openssl pkcs8"},
+		{wrong(stored("server-old.pem")), "password is wrong"},
+		{Store{Location: rc2, Password: password}, "convert it by openssl pkcs8"},
+		{Store{Location: endless, Password: password}, "iterations"},
 		{stored("untrusted.p12"), "neither a key"},
 		{stored("trust.pem"), "no private key"},
 		{stored("trust.jks"), "no private key"},
