@@ -39,19 +39,21 @@ internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
 internal/history: jute
 internal/traffic: jute internal/history
-internal/check:   jute internal/history
+internal/terminal:
+internal/check:   jute internal/history internal/terminal
 internal/bench/wire: jute
 internal/bench/floor: jute internal/bench/wire
 internal/bench/keeperbench: jute internal/bench/wire
-internal/bench:   jute internal/freeport internal/bench/wire internal/bench/floor internal/bench/keeperbench
+internal/bench:   jute internal/freeport internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench
 internal/export:  jute
-internal/cli:     jute zk internal/export internal/config internal/keystore internal/sasl
+internal/access:  zk internal/config internal/keystore internal/sasl
+internal/cli:     jute zk internal/access internal/export internal/terminal
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
-internal/status:  internal/cli internal/config
+internal/status:  internal/cli internal/config internal/terminal
 cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
 

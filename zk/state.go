@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"fmt"
+	"maps"
 )
 
 // A State says what a client can do at the moment.
@@ -107,8 +108,8 @@ func (c *Client) State() StateChange {
 }
 
 // Wait waits until the client is connected (also to a read-only server, if
-// Options.ReadOnly allows one), until it has ended, or until ctx ends. The error
-// names the last failure of each server tried.
+// Options.ReadOnly allows one), until it has ended, or until ctx ends; then the
+// error is a *WaitError.
 func (c *Client) Wait(ctx context.Context) error {
 	s := c.s
 	s.mu.Lock()
@@ -121,11 +122,25 @@ func (c *Client) Wait(ctx context.Context) error {
 			s.mu.Lock()
 		case <-ctx.Done():
 			s.mu.Lock()
-			return fmt.Errorf("zk: wait for a connection: %w%s", ctx.Err(), s.troubles())
+			return &WaitError{Err: ctx.Err(), Failures: maps.Clone(s.trouble), text: s.troubles()}
 		}
 	}
 	return s.end
 }
+
+// A WaitError says that Wait's context ended before there was a connection.
+type WaitError struct {
+	Err      error            // the context's
+	Failures map[string]error // the last failure of each server tried, by host:port
+
+	text string // of Failures
+}
+
+// Error names the last failure of each server tried.
+func (e *WaitError) Error() string { return fmt.Sprintf("zk: wait for a connection: %v%s", e.Err, e.text) }
+
+// Unwrap returns Err.
+func (e *WaitError) Unwrap() error { return e.Err }
 
 // become publishes a new state. The caller holds s.mu.
 func (s *session) become(change StateChange) {

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 // TestMemberConfigurations compares an ensemble's directories with a transcript.
@@ -82,25 +84,12 @@ func TestLeaderIsFoundByItsWord(t *testing.T) {
 	t.Parallel()
 	s := &server{}
 	for i, mode := range []string{"follower", "leader", "follower"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				word := make([]byte, 4)
-				if n, _ := c.Read(word); string(word[:n]) == "srvr" {
-					c.Write([]byte("Zookeeper version: 1\nMode: " + mode + "\nNode count: 5\n"))
-				}
-				c.Close()
+		s.addrs = append(s.addrs, freeport.Serve(t, func(c net.Conn) {
+			word := make([]byte, 4)
+			if n, _ := c.Read(word); string(word[:n]) == "srvr" {
+				c.Write([]byte("Zookeeper version: 1\nMode: " + mode + "\nNode count: 5\n"))
 			}
-		}()
-		s.addrs = append(s.addrs, l.Addr().String())
+		}))
 		s.members = append(s.members, &member{cmd: &exec.Cmd{Process: &os.Process{Pid: 100 + i}}})
 	}
 	if pid, err := s.leader(); pid != 101 || err != nil {

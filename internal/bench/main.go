@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // Exit codes of Main.
@@ -126,7 +128,7 @@ func (o *options) print(w io.Writer, results []result) error {
 
 // newProgress shows progress on w if that is a terminal.
 func newProgress(w io.Writer, quiet bool) *progress {
-	if quiet || !isTerminal(w) {
+	if quiet || !terminal.Is(w) {
 		return nil
 	}
 	return &progress{w: w}

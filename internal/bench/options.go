@@ -5,10 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // options are the flags of a trial.
@@ -197,15 +198,5 @@ func (o *options) colored(w io.Writer) bool {
 	case "never":
 		return false
 	}
-	return isTerminal(w) && os.Getenv("NO_COLOR") == ""
-}
-
-// isTerminal reports whether w is a terminal, or another character device.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	return terminal.Colours(w)
 }

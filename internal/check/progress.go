@@ -3,8 +3,9 @@ package check
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // progressPeriod is how often the line changes.
@@ -20,10 +21,8 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress {
 	p := &progress{}
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			p.w = w
-		}
+	if terminal.Is(w) {
+		p.w = w
 	}
 	return p
 }

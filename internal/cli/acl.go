@@ -93,12 +93,7 @@ func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version in
 	defer p.end()
 	for at := 0; at < len(list); at += readsAhead {
 		batch := list[at:min(at+readsAhead, len(list))]
-		stats, err := inParallel(batch, func(l listed) (zk.Stat, error) {
-			if version == zk.AnyVersion {
-				return s.client.SetACL(ctx, l.path, acl, l.stat.Aversion) // only what was listed
-			}
-			return s.client.SetACL(ctx, l.path, acl, version)
-		})
+		stats, err := s.setListed(ctx, batch, acl, version)
 		if err != nil {
 			return advise(fmt.Errorf("setAcl -R %s: stopped after about %d of %d znodes: %w", a.arg(0), at, len(list), err),
 				"the ACLs that were set stay; run it again")
@@ -109,6 +104,26 @@ func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version in
 		p.add(int64(len(batch)))
 	}
 	return nil
+}
+
+// setListed sets the ACL of znodes that are those which were listed, with the ACL
+// they had then or the version asked for.
+func (s *shell) setListed(ctx context.Context, batch []listed, acl []zk.ACL, version int32) ([]zk.Stat, error) {
+	now, err := look(ctx, s.client, batch)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range batch {
+		if now[i] != nil && now[i].Czxid != l.stat.Czxid { // the version alone may fit another's znode
+			return nil, &changedError{l.path}
+		}
+	}
+	return inParallel(batch, func(l listed) (zk.Stat, error) {
+		if version == zk.AnyVersion {
+			return s.client.SetACL(ctx, l.path, acl, l.stat.Aversion)
+		}
+		return s.client.SetACL(ctx, l.path, acl, version)
+	})
 }
 
 // inParallel applies f to all of in at once, and returns the first error.

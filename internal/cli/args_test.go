@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		if command == nil {
 			t.Fatalf("%s: no such command", c.line)
 		}
-		a, err := command.parse(rest)
+		a, err := command.parse(rest, nil)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprintf("%q %v", a.words, a.flags)
@@ -166,9 +166,9 @@ func TestLessons(t *testing.T) {
 				t.Errorf("%s: an example for %s", line, name)
 				continue
 			}
-			a, err := c.parse(rest)
+			a, err := c.parse(rest, nil)
 			if err == nil && name == "txn" {
-				_, err = txnParts(a)
+				_, err = new(shell).txnParts(t.Context(), a)
 			}
 			if err != nil && !strings.Contains(line, "-f ") {
 				t.Errorf("%s: %v", line, err)

@@ -22,6 +22,7 @@ type command struct {
 	min     int  // arguments beside flags
 	offline bool // needs no connection
 	paths   pathUse
+	data    int                 // the argument that is data, which may be in a file; 0 for none
 	raw     bool                // flags stand before the arguments only
 	check   func(a *args) error // what can be judged without a server beside paths; may be nil
 	run     func(ctx context.Context, s *shell, a *args) error
@@ -85,15 +86,20 @@ type args struct {
 	words []string          // arguments that are no flags
 	flags map[string]string // by name; "" for a switch
 
-	// quoted tells of each of a raw command's words whether it was quoted. It is
-	// empty if they come from another shell, which has taken its quotes away.
-	quoted []bool
+	// literal tells of each of words whether it was quoted, or stands behind "--". Words
+	// from another shell have lost their quotes.
+	literal []bool
+	data    []byte // what the command's argument with data stands for; see value
 }
+
+// isLiteral reports whether the argument at i has no other meaning than its text.
+func (a *args) isLiteral(i int) bool { return i < len(a.literal) && a.literal[i] }
 
 // usageError says that a command was called wrongly; its usage is shown then.
 type usageError struct {
 	cmd    *command
 	reason string // "" if the usage says it all
+	hint   string // "" for that help tells more
 }
 
 func (e *usageError) Error() string {
@@ -104,23 +110,34 @@ func (e *usageError) Error() string {
 }
 
 func (a *args) usagef(format string, v ...any) error {
-	return &usageError{a.cmd, fmt.Sprintf(format, v...)}
+	return &usageError{cmd: a.cmd, reason: fmt.Sprintf(format, v...)}
+}
+
+// noFlagError says that a command doesn't have the flag in word.
+func (a *args) noFlagError(word string) error {
+	hint := flagsElsewhere[a.cmd.name+" "+word]
+	if hint == "" {
+		hint = a.cmd.name + " has the flags " + a.cmd.flagNames()
+	}
+	return &usageError{a.cmd, a.cmd.name + " has no flag " + word, hint + "; help " + a.cmd.name + " tells more"}
 }
 
 // parse sorts words into flags and arguments. Flags may stand anywhere and begin
 // with one dash or two; switches of one letter may share a dash; a value may
 // follow directly or after "="; "--" ends the flags. A negative number is an
-// argument.
-func (c *command) parse(words []string) (*args, error) {
+// argument. quoted tells of each word whether it was quoted; it may be nil.
+func (c *command) parse(words []string, quoted []bool) (*args, error) {
 	a := &args{cmd: c, flags: map[string]string{}}
+	ended := false // by "--"
 	for i := 0; i < len(words); i++ {
 		w := words[i]
-		if w == "--" {
-			a.words = append(a.words, words[i+1:]...)
-			break
+		if w == "--" && !ended {
+			ended = true
+			continue
 		}
-		if c.raw && len(a.words) > 0 || len(w) < 2 || w[0] != '-' || isNumber(w) {
+		if ended || c.raw && len(a.words) > 0 || len(w) < 2 || w[0] != '-' || isNumber(w) {
 			a.words = append(a.words, w)
+			a.literal = append(a.literal, ended && !c.raw || i < len(quoted) && quoted[i])
 			continue
 		}
 		takes, err := a.flag(w)
@@ -136,7 +153,7 @@ func (c *command) parse(words []string) (*args, error) {
 		a.flags[takes] = words[i]
 	}
 	if len(a.words) < c.min {
-		return nil, &usageError{c, ""}
+		return nil, &usageError{cmd: c}
 	}
 	if c.max >= 0 && len(a.words) > c.max {
 		return nil, a.usagef("%s takes at most %d arguments, and %q is one more", c.name, c.max, a.words[c.max])
@@ -163,7 +180,7 @@ func (a *args) flag(word string) (takes string, err error) {
 		f := a.cmd.findFlag(text[i : i+1])
 		switch {
 		case f == nil:
-			return "", a.usagef("%s has no flag %s", a.cmd.name, word)
+			return "", a.noFlagError(word)
 		case f.value == "":
 			a.flags[f.name] = ""
 		case i+1 < len(text):
@@ -254,8 +271,16 @@ func (a *args) duration(name string, otherwise time.Duration) (time.Duration, er
 	return d, nil
 }
 
-// find returns the command that words begin with, and the rest of them.
+// find returns the command that words begin with, by its name or an alias, and the
+// rest of them.
 func find(words []string) (*command, []string) {
+	if c, rest := findNamed(words); c != nil {
+		return c, rest
+	}
+	return findNamed(unalias(words))
+}
+
+func findNamed(words []string) (*command, []string) {
 	table := commands()
 	for n := min(2, len(words)); n > 0; n-- {
 		name := strings.Join(words[:n], " ")

@@ -39,9 +39,9 @@ func zkCliCommands() []command {
 		{name: "config", usage: "[-c] [-w] [-s]", about: "print the ensemble's membership", run: runConfig,
 			flags: []flag{{"c", "", "the version and the clients' addresses only"}, watchFlag, statFlag}},
 		{name: "connect", usage: "host:port", about: "open a new session, there or with the same servers", max: 1, offline: true, run: runConnect},
-		{name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", about: "create a znode", min: 1, max: 3, paths: firstPath, check: checkCreate, run: runCreate,
+		{name: "create", usage: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]", about: "create a znode", min: 1, max: 3, paths: firstPath, data: 1, check: checkCreate, run: runCreate,
 			flags: []flag{{"s", "", "sequential: ten digits are appended"}, {"e", "", "ephemeral: it goes with this session"},
-				{"c", "", "container: it goes after its last child"}, {"t", "ttl", "goes this many ms after its last change, without children"}}},
+				{"c", "", "container: it goes after its last child"}, {"p", "", "make the parents that are missing, too"}, {"t", "ttl", "goes this many ms after its last change, without children"}}},
 		{name: "delete", usage: "[-v version] path", about: "delete a znode without children", min: 1, max: 2, paths: firstPath, run: runDelete,
 			flags: []flag{versionFlag}},
 		{name: "deleteall", usage: "path [-b batch size]", about: "delete a znode with everything below it", min: 1, max: 1, paths: firstPath, run: runDeleteAll,
@@ -68,7 +68,7 @@ func zkCliCommands() []command {
 		{name: "removewatches", usage: "path [-c|-d|-a|-p|-r] [-l]", about: "remove this session's watches of a znode", min: 1, max: 1, paths: firstPath, run: runRemoveWatches,
 			flags: []flag{{"a", "", "of any type, as without a flag"}, {"c", "", "watches of children"}, {"d", "", "watches of data"},
 				{"p", "", "persistent watches"}, {"r", "", "persistent recursive watches"}, {"l", "", "accepted; watches here always go"}}},
-		{name: "set", usage: "path data [-s] [-v version] [-b]", about: "replace a znode's data", min: 2, max: 3, paths: firstPath, run: runSet,
+		{name: "set", usage: "path data [-s] [-v version] [-b]", about: "replace a znode's data", min: 2, max: 3, paths: firstPath, data: 1, run: runSet,
 			flags: []flag{{"b", "", "data is base64"}, statFlag, versionFlag}},
 		{name: "setAcl", usage: "[-s] [-v version] [-R] path acl", about: "replace a znode's ACL", min: 2, max: 2, paths: firstPath, check: checkSetACL, run: runSetACL,
 			flags: []flag{{"R", "", "and that of everything below it"}, statFlag, {"v", "version", "fail unless the ACL's version is this"}}},
@@ -90,6 +90,7 @@ func ownCommands() []command {
 	statTop := top
 	top.name, statTop.name, statTop.about = "top", "stat top", "the same as top"
 	return []command{
+		{name: "4lw", usage: "word [host:port,…]", about: "ask each server a four-letter word; the word alone does, too", min: 1, max: 2, offline: true, run: runWord},
 		{name: "acl explain", usage: "path", about: "tell in words who may do what with a znode, and if you may", min: 1, max: 1, paths: firstPath, run: runExplain},
 		{name: "cp", usage: "[-noacl] " + places + " " + places, about: "copy a subtree to where nothing is; copies are persistent znodes", min: 2, max: 2, paths: placePaths, run: runCp, flags: copyFlags},
 		{name: "diff", usage: "[-noacl] " + places + " " + places, about: "compare two subtrees; exit code 4 if they differ", min: 2, max: 2, paths: placePaths, run: runDiff,
@@ -117,6 +118,8 @@ func ownCommands() []command {
 				{"noacl", "", "leave ACLs alone"}, dryRunFlag}},
 		{name: "mv", usage: "[-noacl] [-lossy] [-resume] " + places + " " + places, about: "rename a subtree; up to 1000 znodes in one transaction", min: 2, max: 2, paths: placePaths, run: runMv,
 			flags: []flag{noACLFlag, {"lossy", "", "leave quotas behind, and begin sequence numbers anew"}, {"resume", "", "go on with one that was ended halfway"}}},
+		{name: "rm", usage: "[-r] [-f] path", about: "delete, or deleteall with -r", min: 1, max: 1, paths: firstPath, run: runRm,
+			flags: []flag{{"r", "", "with everything below it"}, {"f", "", "it may be gone already"}}},
 		{name: "session list", usage: "[-e]", about: "print the servers' sessions; needs the words cons and dump", offline: true, run: runSessionList,
 			flags: []flag{{"e", "", "print their ephemeral znodes, too"}}},
 		statTop,

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 const (
@@ -80,6 +82,9 @@ func completeCommand(done []string) (words []string) {
 	}
 	if prefix == "help " {
 		prefix = ""
+		for _, g := range guides() {
+			words = append(words, g.name+" ")
+		}
 	}
 	for _, c := range commands() {
 		if rest, ok := strings.CutPrefix(c.name, prefix); ok {
@@ -111,7 +116,7 @@ func (s *shell) completePath(ctx context.Context, word string) (paths []string) 
 	}
 	slices.Sort(children)
 	for _, name := range children {
-		if strings.ContainsFunc(name, steers) {
+		if strings.ContainsFunc(name, terminal.Steers) {
 			continue // nobody could see what it is
 		}
 		if path := join(above, name); strings.HasPrefix(path, word) && len(paths) < completionsMax {

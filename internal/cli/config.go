@@ -3,10 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -64,9 +64,6 @@ func clientServers(config string) string {
 	return version + " " + strings.Join(servers, ",")
 }
 
-// maxConfigFile bounds the file of reconfig -file: what a znode may hold.
-const maxConfigFile = 1 << 20
-
 func runReconfig(ctx context.Context, s *shell, a *args) error {
 	change, err := readReconfig(a)
 	if err != nil {
@@ -99,7 +96,7 @@ func readReconfig(a *args) (change zk.Reconfig, err error) {
 	case a.has("file") && a.has("members"):
 		return change, a.usagef("Can't use -file and -members together (conflicting non-incremental modes)")
 	case !whole && !step:
-		return change, &usageError{a.cmd, ""}
+		return change, &usageError{cmd: a.cmd}
 	}
 	change.Joining, change.Leaving, change.Members = list("add"), list("remove"), list("members")
 	if text, ok := a.flags["v"]; ok {
@@ -113,23 +110,27 @@ func readReconfig(a *args) (change zk.Reconfig, err error) {
 	return change, err
 }
 
-// readMembers reads the server lines of a dynamic configuration file.
+// readMembers reads the server lines of a dynamic configuration file. Any other
+// parameter but its version is an error, as it is for zkCli: a server whose line is
+// misspelt would be left out of the ensemble.
 func readMembers(file string) ([]string, error) {
-	st, err := os.Stat(file)
-	if err == nil && st.Size() > maxConfigFile {
-		err = fmt.Errorf("%s has %d bytes; a configuration has at most %d", file, st.Size(), maxConfigFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reconfig -file: %w", err)
-	}
-	text, err := os.ReadFile(file)
+	text, err := access.ReadSmall(file)
 	if err != nil {
 		return nil, fmt.Errorf("reconfig -file: %w", err)
 	}
 	var members []string
+	number := 0
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "server.") {
+		number++
+		line = strings.TrimSpace(line)
+		key, _, _ := strings.Cut(line, "=")
+		switch key = strings.TrimSpace(key); {
+		case line == "", line[0] == '#', key == "version":
+		case strings.HasPrefix(key, "server."):
 			members = append(members, line)
+		default:
+			return nil, failuref("it lists members as server.N=host:port:port;port, and nothing else; nothing was changed",
+				"reconfig -file %s, line %d: unrecognised parameter: %s", file, number, key)
 		}
 	}
 	if members == nil {

@@ -1,6 +1,9 @@
 package cli
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // copied counts what a copy did.
 type copied struct {
@@ -43,10 +46,14 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 	if err := s.checkCopy(ctx, what, from, to, false); err != nil {
 		return done, err
 	}
+	q, err := newSecurer(ctx, to.c)
+	if err != nil {
+		return done, fmt.Errorf("%s: %w", what, err)
+	}
 	if err := makeParents(ctx, to.c, to.path); err != nil {
 		return done, err
 	}
-	w, q := s.writer(to.c, a.cmd.name), newSecurer(ctx, to.c)
+	w := s.writer(to.c, a.cmd.name)
 	defer w.progress.ofTree(ctx, from.c, from.path).end()
 	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).all(ctx) {
 		if err == nil && kindOf(n.stat) == ephemeral {

@@ -4,8 +4,8 @@
 //
 // # How a command runs
 //
-// Main reads its own flags (options.go; access.go, properties.go and login.go are
-// those about TLS and identities) and makes a shell. A line, or the rest of the command
+// Main reads its own flags (options.go; package access has those about TLS and
+// identities) and makes a shell. A line, or the rest of the command
 // line, goes through split (words and quotes), find (the row of the table in
 // commands.go) and parse (flags and arguments), and ends in the row's run
 // function, which gets a context that an interrupt cancels. Everything printed

@@ -44,8 +44,8 @@ func (s *shell) overlap(ctx context.Context, what string, from, to *place) (targ
 
 // sameEnsemble reports whether two places are in one ensemble, whatever names and
 // addresses lead there. It opens a session at the first and asks the second to go
-// on with it: servers prove a session by its random password, so no other ensemble
-// takes it. Nothing is written, and no permission is needed.
+// on with it: no other ensemble knows the session and its password. Nothing is
+// written, and no permission is needed.
 func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error) {
 	if from.servers == to.servers {
 		return true, nil
@@ -58,6 +58,11 @@ func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("open a session at %s: %w", from.servers, err)
 	}
+	local, err := enterEnsemble(ctx, first)
+	if err != nil {
+		first.Close()
+		return false, fmt.Errorf("make a session at %s known to its ensemble: %w", from.servers, err)
+	}
 	opt.Resume = first.Detach()
 	opt.Resume.LastZxid = 0 // another ensemble may be far behind
 	second, err := zk.Open(ctx, to.servers, opt)
@@ -68,8 +73,24 @@ func (s *shell) sameEnsemble(ctx context.Context, from, to *place) (bool, error)
 	if last, err := zk.Open(ctx, from.servers, opt); err == nil {
 		last.Close() // else it would linger until it expires
 	}
-	if errors.Is(err, zk.ErrSessionExpired) {
+	if errors.Is(err, zk.ErrSessionExpired) && !local {
 		return false, nil
 	}
 	return false, fmt.Errorf("ask %s for a session of %s: %w", to.servers, from.servers, err)
+}
+
+// enterEnsemble makes a session known to all servers of its ensemble. With
+// localSessionsEnabled only the session's own server knows it until it asks for an
+// ephemeral znode, so enterEnsemble asks for one whose parent is missing. local reports
+// that the session may own none, and may be its server's alone still.
+func enterEnsemble(ctx context.Context, c *zk.Client) (local bool, err error) {
+	missing := fmt.Sprintf("/zooid-%x/none", uint64(c.Session().ID))
+	_, err = c.Create(ctx, missing, nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll))
+	switch {
+	case errors.Is(err, zk.ErrEphemeralOnLocalSession):
+		return true, nil
+	case gone(err):
+		return false, nil
+	}
+	return false, err
 }

@@ -39,8 +39,9 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 		return nil
 	}
 	if file == "-" {
-		err = s.exportOut(ctx, a, form, &done)
-		s.leaveQuotas(ctx, "export", s.exportPlace(a))
+		if err = s.exportOut(ctx, a, form, &done); err == nil {
+			s.leaveQuotas(ctx, "export", s.exportPlace(a))
+		}
 	} else if err = s.exportFile(ctx, a, form, zipped, &done); err == nil {
 		done.Quotas = s.leaveQuotas(ctx, "export", s.exportPlace(a))
 		s.out.show(done, func() { s.out.printf("exported %s to %s\n", describeCount(done.Znodes), file) })
@@ -67,14 +68,14 @@ func (s *shell) exportOut(ctx context.Context, a *args, form string, done *expor
 
 // exportFile writes a file that appears under its name only when it is whole.
 func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped bool, done *exported) error {
-	f, err := createExport(done.File, zipped)
+	f, err := export.CreateFile(done.File, zipped)
 	if err != nil {
 		return err
 	}
-	if err := f.finish(s.exportTo(ctx, a, form, f, done)); err != nil {
+	if err := f.Finish(s.exportTo(ctx, a, form, f, done)); err != nil {
 		return err
 	}
-	for _, name := range f.left() {
+	for _, name := range f.Left() {
 		s.out.notef("%s is left of an export that was killed, or of one that still runs", s.out.name(name))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,10 @@ func (e unknownCommandError) Error() string {
 
 // connectError says that no server answered.
 type connectError struct {
-	host   string
-	secure bool // by TLS
-	err    error
+	host    string
+	secure  bool // by TLS
+	err     error
+	serving serving // what servers say that only close connections
 }
 
 func (e *connectError) Error() string {
@@ -31,12 +33,21 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
+// cut reports whether a server has closed the connection without a word.
+func (e *connectError) cut() bool {
+	text := e.err.Error()
+	return strings.Contains(text, "EOF") || strings.Contains(text, "connection reset")
+}
+
 // hint says what to do next, going by the last attempt, which the client tells as
 // text.
 func (e *connectError) hint() string {
 	text := e.err.Error()
-	cut := strings.Contains(text, "EOF") || strings.Contains(text, "connection reset")
 	switch {
+	case e.serving == noQuorum:
+		return "it runs, and has no quorum: a majority of the ensemble's servers must be up and reach each other; zooid status asks each; -r reads from one that allows it"
+	case e.serving == servesOthers:
+		return "it runs, and takes no session of yours: it may be full (maxClientCnxns), or lag behind; its log says why"
 	case strings.Contains(text, "certificate is valid for"), strings.Contains(text, "cannot validate certificate for"), strings.Contains(text, "any IP SANs"):
 		return "its certificate is for another name: connect by that name, or leave the check out with -tls-any-host"
 	case strings.Contains(text, "signed by unknown authority"):
@@ -45,9 +56,9 @@ func (e *connectError) hint() string {
 		return "the server wants a certificate that it knows: -tls-cert and -tls-key name its files"
 	case strings.Contains(text, "TLS handshake"):
 		return "is that port one for TLS (secureClientPort)? others want no -tls flags"
-	case cut && e.secure:
+	case e.cut() && e.secure:
 		return "the server may want a certificate: -tls-cert and -tls-key name its files"
-	case cut:
+	case e.cut():
 		return "if that port is one for TLS, add -tls or -tls-ca; zooid cli --help tells more"
 	}
 	return "is a server running there? -server names others; -timeout gives it more time"
@@ -117,7 +128,7 @@ func (s *shell) report(ctx context.Context, err error) int {
 			s.out.errf("%s", text.String())
 			return f.Exit
 		}
-		f.Hint = "help " + usage.cmd.name + " tells its arguments and flags"
+		f.Hint = cmp.Or(usage.hint, "help "+usage.cmd.name+" tells its arguments and flags")
 	}
 	s.out.errf("%s\n", s.paintError(f.Error))
 	if f.Hint != "" {
@@ -127,9 +138,10 @@ func (s *shell) report(ctx context.Context, err error) int {
 }
 
 func (s *shell) paintError(text string) string {
-	o := *s.out
-	o.colours = o.colours && o.errTerm
-	return o.paint(red, text)
+	if !s.out.errTerm {
+		return text
+	}
+	return s.out.paint(red, text)
 }
 
 // plainText leaves out the packages' names, with which the client's errors begin:
@@ -148,7 +160,9 @@ func describe(err error) failureJSON {
 	}
 	if name, ok := errors.AsType[unknownCommandError](err); ok {
 		f.Exit, f.Hint = exitUnknown, "help lists the commands"
-		if names := nearest(string(name)); names != nil {
+		if hint, ok := elsewhere[string(name)]; ok {
+			f.Hint = hint
+		} else if names := nearest(string(name)); names != nil {
 			f.Hint = "did you mean " + strings.Join(names, " or ") + "? " + f.Hint
 		}
 		return f
@@ -218,17 +232,28 @@ func zkCliText(code zk.Code, e *zk.Error) string {
 	return plainText(e)
 }
 
+// reconfigRights tells who may change the membership.
+const reconfigRights = `it needs the write permission on /zookeeper/config: setAcl grants it, and addauth takes it up. By
+default only a super user has it: zooid digest super:PASSWORD prints what the servers need as
+DigestAuthenticationProvider.superDigest; then addauth digest super:PASSWORD`
+
 // codeHint says what to do next.
 func codeHint(code zk.Code, e *zk.Error) string {
 	write := strings.HasPrefix(e.Op, "create")
 	switch code {
 	case zk.ErrNoNode:
 		if write {
-			return "create " + parent(e.Path) + " first"
+			return "create " + parent(e.Path) + " first, or use create -p"
+		}
+		if e.Op == "setData" {
+			return "create makes a znode"
 		}
 	case zk.ErrNotEmpty:
 		return "deleteall removes a znode with everything below it"
 	case zk.ErrNoAuth:
+		if e.Op == "reconfig" {
+			return reconfigRights
+		}
 		return "acl explain " + e.Path + " tells who may; addauth adds an identity"
 	case zk.ErrBadVersion:
 		return "it was changed meanwhile; stat " + e.Path + " shows the version"

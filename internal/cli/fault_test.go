@@ -140,6 +140,7 @@ var faulties = []faulty{
 	{"mv", "mv FROM TO", "mirror FROM TO; mv -resume FROM TO", false},
 	{"mv in steps", "mv -resume FROM TO", "mirror FROM TO; mv -resume FROM TO", false},
 	{"deleteall", "deleteall FROM", "deleteall FROM", false},
+	{"rm", "rm -r FROM", "rm -r FROM", false},
 }
 
 // faultRun is one run of a command with one fault.
@@ -231,7 +232,7 @@ func (r *faultRun) judge(f faulty, what string) {
 		if strings.Contains(r.out, "nothing was moved") && (!equal(from, r.want) || to != nil) {
 			fail("something was moved")
 		}
-	case "de":
+	case "de", "rm":
 		if r.exit == 0 && from != nil {
 			fail("it wasn't deleted")
 		}

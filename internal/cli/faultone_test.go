@@ -26,6 +26,8 @@ type changing struct {
 var changings = []changing{
 	{command: "create", line: "create FROM/new x", again: exitFailed},
 	{command: "create", line: "create -s FROM/new- x", twice: true},
+	{command: "create", line: "create -p FROM/new/deep/er x", again: exitFailed},
+	{command: "create", line: "mkdir -p FROM/new/deep", again: exitFailed},
 	{command: "create", line: "create -c FROM/new x", again: exitFailed},
 	{command: "create", line: "create -t 3600000 FROM/new x", again: exitFailed},
 	{command: "create", line: "create -e FROM/new x", passing: true},
@@ -33,6 +35,8 @@ var changings = []changing{
 	{command: "set", line: "set -v 0 FROM/c x", again: exitFailed},
 	{command: "delete", line: "delete FROM/c", again: exitFailed},
 	{command: "delete", line: "delete -v 0 FROM/c", again: exitFailed},
+	{command: "rm", line: "rm FROM/c", again: exitFailed},
+	{command: "rm", line: "rm -f FROM/c"},
 	{command: "setAcl", line: "setAcl FROM/c world:anyone:ra"},
 	{command: "setAcl", line: "setAcl -R FROM world:anyone:ra"},
 	{command: "setquota", line: "setquota -n 1000 FROM"},
@@ -55,7 +59,7 @@ var faultless = map[string]string{
 	"config":   "reads", "get": "reads", "getAcl": "reads", "getAllChildrenNumber": "reads", "getEphemerals": "reads", "history": "prints",
 	"listquota": "reads", "ls": "reads", "stat": "reads", "sync": "reads", "version": "prints", "whoami": "reads", "acl explain": "reads",
 	"diff": "reads", "du": "reads", "find": "reads", "grep": "reads", "help": "prints", "session list": "reads", "stat top": "reads",
-	"top": "reads", "tree": "reads", "watch": "reads", "export": "writes files, see TestExportTarget and TestFullDisk",
+	"4lw": "reads, but for crst and srst, which only reset figures", "top": "reads", "tree": "reads", "watch": "reads", "export": "writes files, see TestExportTarget and TestFullDisk",
 }
 
 // TestEveryChangeHasAFaultTest fails for a new command that has neither a fault test

@@ -26,12 +26,12 @@ func (a *Access) Take(arguments []string) (rest []string, ok bool, err error) {
 }
 
 // Check reads the files that the flags name, so that what is wrong with them is told at the start.
-func (a *Access) Check() error { return a.o.access.check() }
+func (a *Access) Check() error { return a.o.access.Check() }
 
 // Secure reports whether servers are reached by TLS.
-func (a *Access) Secure() bool { return a.o.access.secure }
+func (a *Access) Secure() bool { return a.o.access.Secure }
 
 // Dial connects to a server, without a session.
 func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {
-	return a.o.access.dial(ctx, server)
+	return a.o.access.Dial(ctx, server)
 }

@@ -19,7 +19,7 @@ type imported struct {
 	Created   int `json:"created"`
 	Same      int `json:"same"`
 	Changed   int `json:"changed"`
-	Conflicts int `json:"conflicts"` // there already, with other data or ACL, and left alone
+	Conflicts int `json:"conflicts"` // left alone: there already, ephemeral or with other data or ACL
 }
 
 // loader is one run of import.
@@ -42,7 +42,7 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	f, err := openImport(a.arg(0), form, zipped)
+	f, err := s.openImport(ctx, a.arg(0), form, zipped)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", a.arg(0), err)
 	}
@@ -56,12 +56,14 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 	l.w = s.writer(s.client, "import")
 	defer l.w.progress.of(whole.Znodes()).end()
 	if !l.dry {
-		l.secure = newSecurer(ctx, s.client)
+		if l.secure, err = newSecurer(ctx, s.client); err != nil {
+			return fmt.Errorf("import %s: %w", a.arg(0), err)
+		}
 		if err := makeParents(ctx, s.client, whole.target); err != nil {
 			return err
 		}
 	}
-	r, err := f.read(a)
+	r, err := f.again(a)
 	if err == nil {
 		err = l.load(ctx, r)
 	}
@@ -110,11 +112,12 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 
 // present is what is at the path of an imported znode.
 type present struct {
-	there    bool
-	data     []byte
-	acl      []zk.ACL
-	version  int32 // of data
-	aversion int32 // of acl
+	there     bool
+	ephemeral bool
+	data      []byte
+	acl       []zk.ACL
+	version   int32 // of data
+	aversion  int32 // of acl
 }
 
 // write looks a batch up, then writes it.
@@ -123,7 +126,7 @@ func (l *loader) write(ctx context.Context, batch []loaded) error {
 		path := l.to.at(n.relative)
 		var st zk.Stat
 		p.data, st, err = l.s.client.Get(ctx, path)
-		p.version = st.Version
+		p.version, p.ephemeral = st.Version, kindOf(st) == ephemeral
 		if gone(err) {
 			return p, nil
 		}
@@ -156,10 +159,10 @@ func (l *loader) one(ctx context.Context, n loaded, now present) error {
 	sameData := bytes.Equal(data, now.data) && (data == nil) == (now.data == nil)
 	sameList := !l.withACL || sameACL(acl, now.acl)
 	switch {
-	case sameData && sameList:
+	case sameData && sameList && !now.ephemeral:
 		l.done.Same++
 		return nil
-	case !l.overwrite:
+	case !l.overwrite, now.ephemeral: // which belongs to its session
 		if l.done.Conflicts++; l.first == "" {
 			l.first = path
 		}
@@ -205,9 +208,13 @@ func (l *loader) finish(file string) error {
 		would := map[bool]string{true: "would be "}[l.dry]
 		l.s.out.printf("%d %screated, %d %schanged, %d the same\n", l.done.Created, would, l.done.Changed, would, l.done.Same)
 	})
-	if l.done.Conflicts > 0 && !l.dry {
-		return failuref("-overwrite writes over them; -dry-run lists them",
-			"import %s: %d znodes exist with other content and were left alone, the first %s", file, l.done.Conflicts, l.first)
+	if l.done.Conflicts == 0 {
+		return nil
 	}
-	return nil
+	what, hint := "with other content", "-overwrite writes over them, but for ephemeral ones; -dry-run lists them"
+	if l.overwrite {
+		what, hint = "as ephemeral", "import it again when their sessions have ended"
+	}
+	left := map[bool]string{true: "would leave alone", false: "left alone"}[l.dry]
+	return failuref(hint, "import %s: %s, %s: %s, the first is %s", file, left, what, describeCount(l.done.Conflicts), l.first)
 }

@@ -20,52 +20,57 @@ type importFile struct {
 	name   string
 	form   string
 	zipped bool
-	f      *os.File
-	spool  string // the temporary file to be removed, "" for none
+	f      *os.File      // what is read the second time
+	once   io.ReadCloser // what is read first, if it can't be read twice: f gets a copy; else nil
 }
 
 // openImport opens a file, "-" being standard input. What can't be read twice, such
-// as a pipe, is copied to a temporary file.
-func openImport(name, form string, zipped bool) (*importFile, error) {
-	i := &importFile{name: name, form: form, zipped: zipped, f: os.Stdin}
-	if name != "-" {
-		var err error
-		if i.f, err = os.Open(name); err != nil {
-			return nil, err
-		}
-		if st, err := i.f.Stat(); err == nil && st.Mode().IsRegular() {
-			return i, nil
-		}
-		defer i.f.Close()
+// as a pipe, is copied to a temporary file while it is read.
+func (s *shell) openImport(ctx context.Context, name, form string, zipped bool) (*importFile, error) {
+	i := &importFile{name: name, form: form, zipped: zipped}
+	st, err := os.Stat(name)
+	if name != "-" && (err != nil || st.Mode().IsRegular()) {
+		i.f, err = os.Open(name)
+		return i, err
 	}
-	in := i.f
-	f, err := os.CreateTemp("", "zooid-import-*")
-	if err != nil {
+	if i.once, err = s.openInput(ctx, name); err != nil {
+		return nil, err
+	}
+	if i.f, err = os.CreateTemp("", "zooid-import-*"); err != nil {
+		i.once.Close()
 		return nil, fmt.Errorf("keep what is read until it is known to be whole: %w", err)
-	}
-	i.f, i.spool = f, f.Name()
-	if _, err := io.Copy(f, in); err != nil {
-		i.close()
-		return nil, fmt.Errorf("keep what is read in %s until it is known to be whole: %w", f.Name(), err)
 	}
 	return i, nil
 }
 
 func (i *importFile) close() {
 	i.f.Close()
-	if i.spool != "" {
-		os.Remove(i.spool)
+	if i.once != nil {
+		i.once.Close()
+		os.Remove(i.f.Name())
 	}
 }
 
-// read begins to read the file from its start.
-func (i *importFile) read(a *args) (*importReader, error) {
+// first reads the file for the first time.
+func (i *importFile) first(a *args) (*importReader, error) {
+	if i.once == nil {
+		return i.read(i.f, a)
+	}
+	return i.read(io.TeeReader(i.once, i.f), a)
+}
+
+// again reads it once more.
+func (i *importFile) again(a *args) (*importReader, error) {
 	if _, err := i.f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	var in io.Reader = i.f
+	return i.read(i.f, a)
+}
+
+// read begins to read what in has.
+func (i *importFile) read(in io.Reader, a *args) (*importReader, error) {
 	if i.zipped {
-		z, err := gzip.NewReader(i.f)
+		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +132,7 @@ func parseEntries(entries []string) ([]zk.ACL, error) {
 
 // verify reads the file whole. It returns what it has read to the end.
 func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error) {
-	r, err := i.read(a)
+	r, err := i.first(a)
 	if err != nil {
 		return nil, advise(fmt.Errorf("import %s: it is no %s export: %w", i.name, i.form, err), "%s", i.hint(err))
 	}

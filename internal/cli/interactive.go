@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/peterh/liner"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // notifyInterrupt returns a context that an interrupt ends.
@@ -40,7 +42,7 @@ func (s *shell) interactive(ctx context.Context) int {
 		_, _ = editor.ReadHistory(bytes.NewReader(text))
 	}
 	s.ask = editor.Prompt
-	s.setRedraw(redrawPrompt)
+	s.setRedraw(terminal.Redraw)
 	defer s.setRedraw(nil)
 	for !s.over {
 		line, err := editor.Prompt(s.prompt())
@@ -65,7 +67,7 @@ func (s *shell) interactive(ctx context.Context) int {
 		running, stop := notifyInterrupt(ctx)
 		s.line(running, line)
 		stop()
-		s.setRedraw(redrawPrompt)
+		s.setRedraw(terminal.Redraw)
 	}
 	return s.exit
 }
@@ -81,7 +83,7 @@ func (s *shell) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstPatience)
 	defer cancel()
 	if err := s.client.Wait(ctx); err != nil {
-		s.out.errf("%s; commands wait for up to %v\n", plainText(&connectError{s.host, s.opt.access.secure, err}), s.opt.timeout)
+		s.out.errf("%s; commands wait for up to %v\n", plainText(s.notConnected(s.host, err)), s.opt.timeout)
 	}
 }
 

@@ -14,6 +14,10 @@ type listed struct {
 	stat zk.Stat // as it was read
 }
 
+// deleteBatchBytes bounds the paths of a transaction that deletes: well below
+// jute.maxbuffer.
+const deleteBatchBytes = 512 << 10
+
 // deleteTries is how often a transaction is tried that fails only because somebody
 // else deletes the same znodes.
 const deleteTries = 5
@@ -31,8 +35,9 @@ func (s *shell) deleteListed(ctx context.Context, c *zk.Client, list []listed, b
 	p := s.out.progress("delete").of(len(list))
 	defer p.end()
 	done := 0
-	for end := len(list); end > 0; end = max(end-batch, 0) {
-		part := list[max(end-batch, 0):end]
+	for left := list; len(left) > 0; {
+		part := lastBatch(left, batch)
+		left = left[:len(left)-len(part)]
 		var err error
 		for range deleteTries {
 			if err = deletePart(ctx, c, part); !gone(err) {
@@ -46,6 +51,20 @@ func (s *shell) deleteListed(ctx context.Context, c *zk.Client, list []listed, b
 		p.add(int64(len(part)))
 	}
 	return done, nil
+}
+
+// lastBatch returns the end of a list that isn't empty: as much as one transaction
+// deletes.
+func lastBatch(list []listed, batch int) []listed {
+	bytes, at := 0, len(list)
+	for at > 0 && len(list)-at < batch {
+		bytes += len(list[at-1].path) + writeOverhead
+		if bytes > deleteBatchBytes && at < len(list) {
+			break
+		}
+		at--
+	}
+	return list[at:]
 }
 
 // deletePart deletes znodes in one transaction. The versions guard their data; a look

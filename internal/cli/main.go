@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // Exit codes. 0 is success, as ever.
@@ -73,7 +74,7 @@ type Streams struct {
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		newOutput(io.Out, io.Err).errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", oneLine(plainText(err)))
+		newOutput(io.Out, io.Err).errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", terminal.OneLine(plainText(err)))
 		return exitUsage
 	}
 	if opt == nil {
@@ -86,22 +87,23 @@ func Main(arguments []string, io Streams, version string) int {
 	opt.version = version
 	s := newShell(*opt, newOutput(io.Out, io.Err))
 	defer s.close()
-	defer keepOutput(io.Out)()
+	defer terminal.KeepOutput(io.Out)()
 	ctx := context.Background()
 	if len(words) > 0 {
-		s.single = true
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		s.single, s.in = true, io.In
+		ctx, stop := notifyInterrupt(ctx)
 		defer stop()
-		if in, ok := io.In.(*os.File); ok && isTerminal(in) && s.out.errTerm {
+		context.AfterFunc(ctx, stop) // a second interrupt ends the program, whatever it waits for
+		if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.errTerm {
 			s.ask = func(prompt string) (string, error) {
-				s.out.errf("%s", oneLine(prompt))
+				s.out.errf("%s", terminal.OneLine(prompt))
 				return answer(ctx, in)
 			}
 		}
 		s.execute(ctx, words)
 		return s.exit
 	}
-	if in, ok := io.In.(*os.File); ok && isTerminal(in) && s.out.terminal {
+	if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.terminal {
 		return s.interactive(ctx)
 	}
 	return s.script(ctx, io.In)

@@ -74,6 +74,9 @@ type mirror struct {
 
 // plan looks at one path before anything is changed.
 func (m *mirror) plan(d difference) error {
+	if d.path == "" && d.from == nil {
+		return m.sourceGone()
+	}
 	if d.to != nil {
 		m.targets++
 	}
@@ -106,6 +109,11 @@ func (m *mirror) plan(d difference) error {
 		m.tell("change", path)
 	}
 	return nil
+}
+
+// sourceGone refuses to make the target like a source that was deleted meanwhile.
+func (m *mirror) sourceGone() error {
+	return failuref("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
 }
 
 // standsFor notes that the target has a persistent znode where the source has an
@@ -153,10 +161,13 @@ func (m *mirror) agree() error {
 // ends it.
 func (m *mirror) run(ctx context.Context) error {
 	m.w = m.s.silentWriter(m.to.c) // progress is told by the comparison
-	m.secure = newSecurer(ctx, m.to.c)
+	var err error
+	if m.secure, err = newSecurer(ctx, m.to.c); err != nil {
+		return fmt.Errorf("%s: %w", m.what, err)
+	}
 	left := m.done.Ephemerals
 	m.done, m.under, m.left = mirrored{Ephemerals: left}, "", 0
-	err := makeParents(ctx, m.to.c, m.to.path)
+	err = makeParents(ctx, m.to.c, m.to.path)
 	if err == nil {
 		err = m.s.sideBySide(ctx, "mirror", m.from, m.to, m.withACL, func(d difference) error { return m.write(ctx, d) })
 	}
@@ -185,10 +196,15 @@ func (m *mirror) run(ctx context.Context) error {
 func (m *mirror) write(ctx context.Context, d difference) error {
 	path := m.to.at(d.path)
 	switch {
+	case d.path == "" && d.from == nil:
+		return m.sourceGone()
 	case d.from != nil && kindOf(d.from.stat) == ephemeral:
 		m.standsFor(d, path)
 		return nil
 	case d.to != nil && kindOf(d.to.stat) == ephemeral:
+		if d.from != nil {
+			m.late = path // the plan would have refused it
+		}
 		return nil
 	case d.from == nil && m.under != "" && within(m.under, path):
 		m.left++

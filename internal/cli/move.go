@@ -211,10 +211,14 @@ func (m *move) goOn() string {
 
 // copyMissing creates in the target what only the source has.
 func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
+	q, err := newSecurer(ctx, m.to.c)
+	if err != nil {
+		return done, fmt.Errorf("%s: %w", m.what, err)
+	}
 	if err := makeParents(ctx, m.to.c, m.to.path); err != nil {
 		return done, err
 	}
-	w, q := m.s.silentWriter(m.to.c), newSecurer(ctx, m.to.c)
+	w := m.s.silentWriter(m.to.c)
 	err = m.s.sideBySide(ctx, "mv", m.from, m.to, m.withACL, func(d difference) error {
 		switch {
 		case d.from != nil && kindOf(d.from.stat) == ephemeral:

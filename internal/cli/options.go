@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -19,13 +20,13 @@ type options struct {
 	keepOn   bool
 	json     bool
 	version  string
-	access   access
+	access   access.Access
 }
 
 // client returns what a client of any server gets.
 func (o *options) client() zk.Options {
 	c := zk.Options{SessionTimeout: o.timeout, ReadOnly: o.readOnly}
-	o.access.put(&c)
+	o.access.Put(&c)
 	return c
 }
 
@@ -38,9 +39,9 @@ type startFlag struct {
 // startFlags returns zkCli's flags, then this shell's. An empty row parts them in
 // the help text.
 func startFlags() []startFlag {
-	file := func(at func(*access) *string) func(*options, string) error {
+	file := func(at func(*access.Access) *string) func(*options, string) error {
 		return func(o *options, value string) error {
-			o.access.secure, *at(&o.access) = true, value
+			o.access.Secure, *at(&o.access) = true, value
 			return nil
 		}
 	}
@@ -53,7 +54,7 @@ func startFlags() []startFlag {
 		{flag{"timeout", "ms", "of the session, and of connecting (30000)"}, (*options).setTimeout},
 		{flag{"r", "", "accept a server without quorum, for reads"}, func(o *options, _ string) error { o.readOnly = true; return nil }},
 		{flag{"waitforconnection", "", "connect before reading commands, or fail"}, func(o *options, _ string) error { o.wait = true; return nil }},
-		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"}, func(o *options, v string) error { return o.access.readFile(v) }},
+		{flag{"client-configuration", "file", "settings of Java's client: TLS, SASL"}, func(o *options, v string) error { return o.access.ReadProperties(v) }},
 		{flag{"D", "name=value", "one such, as in -Dzookeeper.client.secure=true"}, (*options).setProperty},
 		{flag{"k", "", "a script goes on after a command that failed"}, func(o *options, _ string) error { o.keepOn = true; return nil }},
 		{flag{"o", "text|json", "how results are printed; json is one value to a line"}, func(o *options, v string) (err error) {
@@ -61,23 +62,23 @@ func startFlags() []startFlag {
 			return err
 		}},
 		{},
-		{flag{"tls", "", "connect by TLS; so do all flags that begin with tls"}, func(o *options, _ string) error { o.access.secure = true; return nil }},
-		{flag{"tls-ca", "file", "who signs servers' certificates (else the system's list)"}, file(func(a *access) *string { return &a.trust.Location })},
-		{flag{"tls-cert", "file", "this client's certificate and key"}, file(func(a *access) *string { return &a.keys.Location })},
-		{flag{"tls-key", "file", "its key, if that has a file of its own"}, file(func(a *access) *string { return &a.keyFile })},
+		{flag{"tls", "", "connect by TLS; so do all flags that begin with tls"}, func(o *options, _ string) error { o.access.Secure = true; return nil }},
+		{flag{"tls-ca", "file", "who signs servers' certificates (else the system's list)"}, file(func(a *access.Access) *string { return &a.Trust.Location })},
+		{flag{"tls-cert", "file", "this client's certificate and key"}, file(func(a *access.Access) *string { return &a.Keys.Location })},
+		{flag{"tls-key", "file", "its key, if that has a file of its own"}, file(func(a *access.Access) *string { return &a.KeyFile })},
 		{flag{"tls-password-file", "file", "their password; files are PEM, JKS (.jks) or PKCS12 (.p12)"}, func(o *options, v string) error {
-			o.access.secure, o.access.keys.PasswordPath, o.access.trust.PasswordPath = true, v, v
+			o.access.Secure, o.access.Keys.PasswordPath, o.access.Trust.PasswordPath = true, v, v
 			return nil
 		}},
 		{flag{"tls-any-host", "", "don't check that the certificate names the server"}, func(o *options, _ string) error {
-			o.access.secure, o.access.anyHost = true, true
+			o.access.Secure, o.access.AnyHost = true, true
 			return nil
 		}},
 		{},
-		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"}, func(o *options, v string) error { return o.access.addAuth(v) }},
-		{flag{"auth-file", "file", "identities, one to a line"}, func(o *options, v string) error { return o.access.readAuth(v) }},
-		{flag{"sasl", "user:password", "log in by SASL (DIGEST-MD5) on each connection"}, func(o *options, v string) error { return o.access.login.set(v) }},
-		{flag{"sasl-file", "file", "the same from a file's first line"}, func(o *options, v string) error { return o.access.login.setFile(v) }},
+		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"}, func(o *options, v string) error { return o.access.AddAuth(v) }},
+		{flag{"auth-file", "file", "identities, one to a line"}, func(o *options, v string) error { return o.access.ReadAuth(v) }},
+		{flag{"sasl", "user:password", "log in by SASL (DIGEST-MD5) on each connection"}, func(o *options, v string) error { return o.access.SetLogin(v) }},
+		{flag{"sasl-file", "file", "the same from a file's first line"}, func(o *options, v string) error { return o.access.ReadLogin(v) }},
 	}
 }
 
@@ -110,7 +111,7 @@ func parseOptions(arguments []string) (opt *options, words []string, err error) 
 			return nil, nil, err
 		}
 	}
-	return opt, arguments, opt.access.check()
+	return opt, arguments, opt.access.Check()
 }
 
 // flagName returns the name of a flag, as it is given with one dash or two, with or without its value.
@@ -174,7 +175,7 @@ func (o *options) setProperty(text string) error {
 	if !ok {
 		return fmt.Errorf("%q: want name=value, such as zookeeper.client.secure=true", text)
 	}
-	return o.access.setProperty(name, value)
+	return o.access.SetProperty(name, value)
 }
 
 // outputForm reads the value of -o.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // output is where a shell prints. It is used by one goroutine at a time: the one
@@ -24,6 +26,8 @@ type output struct {
 	failed    error         // the first error of writing results
 	line      *progress     // the work under way, nil for none
 	lineShown bool          // its line stands on the terminal
+
+	spoken atomic.Bool // something was printed since it was set to false
 }
 
 // outputBuffer is large enough that listings are written in few calls.
@@ -32,8 +36,8 @@ const outputBuffer = 64 << 10
 func newOutput(out, errs io.Writer) *output {
 	o := &output{errs: errs, period: progressPeriod}
 	o.w = bufio.NewWriterSize(belowLine{o, out}, outputBuffer)
-	o.terminal, o.errTerm = isTerminal(out), isTerminal(errs)
-	o.colours = o.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	o.terminal, o.errTerm = terminal.Is(out), terminal.Is(errs)
+	o.colours = terminal.Colours(out)
 	return o
 }
 
@@ -47,6 +51,7 @@ func (b belowLine) Write(p []byte) (int, error) {
 	if b.o.terminal {
 		b.o.wipeLine()
 	}
+	b.o.spoken.Store(true)
 	n, err := b.out.Write(p)
 	if err != nil && b.o.failed == nil {
 		b.o.failed = err
@@ -84,7 +89,7 @@ func (o *output) row(format string, v ...any) {
 
 // width returns how many columns the terminal of errs has.
 func (o *output) width() int {
-	if n := columns(o.errs); n > 0 {
+	if n := terminal.Columns(o.errs); n > 0 {
 		return n
 	}
 	return widthDefault
@@ -107,6 +112,7 @@ func (o *output) errf(format string, v ...any) {
 	if o.errTerm {
 		v = o.cleaned(v)
 	}
+	o.spoken.Store(true)
 	fmt.Fprintf(o.errs, format, v...)
 }
 
@@ -118,7 +124,7 @@ func (o *output) value(v any) {
 	if err := e.Encode(v); err != nil {
 		panic("cli: a result that JSON can't express: " + err.Error())
 	}
-	_, _ = o.w.Write(visibleJSON(text.Bytes())) // flush tells the error
+	_, _ = o.w.Write(terminal.VisibleJSON(text.Bytes())) // flush tells the error
 }
 
 // show prints v in JSON, or has text print it.
@@ -180,7 +186,7 @@ func (o *output) paint(c colour, text string) string {
 	if !o.colours || text == "" {
 		return text
 	}
-	return c.begin() + visible(text) + colourEnd
+	return c.begin() + terminal.Visible(text) + colourEnd
 }
 
 // printable returns data as a result shows it; see visible.
@@ -188,7 +194,7 @@ func (o *output) printable(data []byte) string {
 	if !o.terminal {
 		return string(data)
 	}
-	return visible(string(data))
+	return terminal.Visible(string(data))
 }
 
 // name returns a path or a name as a result shows it: on a terminal, on one line.
@@ -196,5 +202,5 @@ func (o *output) name(path string) string {
 	if !o.terminal {
 		return path
 	}
-	return oneLine(path)
+	return terminal.OneLine(path)
 }

@@ -36,9 +36,9 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
 	defer cancel()
-	if err := c.Wait(ctx); err != nil {
+	if err := s.await(ctx, c, host); err != nil {
 		c.Close()
-		return nil, &connectError{host, s.opt.access.secure, err}
+		return nil, s.notConnected(host, err)
 	}
 	return &place{c: c, path: "/" + path, label: text, away: true, servers: host}, nil
 }

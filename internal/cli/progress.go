@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -84,7 +85,7 @@ func (p *progress) add(n int64) {
 		p.ask = nil
 	}
 	p.o.lineShown = true
-	p.o.errf("\r\x1b[K%s", oneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
+	p.o.errf("\r\x1b[K%s", terminal.OneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
 }
 
 // text is the line after so much time.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -65,6 +66,9 @@ func (s *shell) printData(a *args, data []byte) {
 		s.out.printf("%s\n", base64.StdEncoding.EncodeToString(data))
 	default:
 		s.out.printf("%s\n", s.out.printable(data))
+		if s.out.terminal && !export.Readable(data) {
+			s.out.notef("not all of the %d bytes can be shown; -x dumps them, -b prints base64", len(data))
+		}
 	}
 }
 

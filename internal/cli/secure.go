@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,13 +26,16 @@ type pendingACL struct {
 	aversion int32 // of the ACL it replaces
 }
 
-// newSecurer asks the server who this session is; older ones can't tell, and then
-// temporary ACLs admit everybody.
-func newSecurer(ctx context.Context, c *zk.Client) *securer {
+// newSecurer asks the server who this session is. Servers before 3.7 don't know the
+// question, and then temporary ACLs admit everybody.
+func newSecurer(ctx context.Context, c *zk.Client) (*securer, error) {
 	q := &securer{c: c, temporary: zk.WorldACL(zk.PermAll)}
 	ids, err := c.WhoAmI(ctx)
+	if errors.Is(err, zk.ErrUnimplemented) {
+		return q, nil
+	}
 	if err != nil {
-		return q
+		return nil, fmt.Errorf("ask who may write below copies without an ACL of their own yet: %w", err)
 	}
 	q.ids = ids
 	for _, id := range ids {
@@ -42,7 +46,7 @@ func newSecurer(ctx context.Context, c *zk.Client) *securer {
 	if slices.ContainsFunc(ids, func(id zk.Identity) bool { return id.Scheme != "ip" }) {
 		q.temporary = zk.CreatorACL()
 	}
-	return q
+	return q, nil
 }
 
 // first returns the ACL that a copy at path is created with; hasChildren says that

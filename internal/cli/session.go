@@ -56,11 +56,14 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	}
 	c, _ := find(a.words)
 	if c == nil {
-		return unknownCommandError(a.arg(0))
+		return s.printGuide(a.arg(0))
 	}
 	s.out.show(c.toJSON(), func() {
 		s.out.printf("%s\n\n", c.about)
 		c.printUsage(s.out.w)
+		if names := aliasesOf(c.name); names != nil {
+			s.out.printf("\nAlso: %s\n", strings.Join(names, ", "))
+		}
 		l := lessons()[c.name]
 		if l.text != "" {
 			s.out.printf("\n%s\n", l.text)
@@ -75,6 +78,19 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	return nil
 }
 
+// printGuide prints what help has on a word that is no command.
+func (s *shell) printGuide(name string) error {
+	for _, g := range guides() {
+		if g.name == name {
+			s.out.show(map[string]string{"name": g.name, "about": g.about, "text": g.text}, func() {
+				s.out.printf("%s\n\n%s", g.about, g.text)
+			})
+			return nil
+		}
+	}
+	return unknownCommandError(name)
+}
+
 // printTopics lists the commands.
 func (s *shell) printTopics() {
 	for _, t := range topics() {
@@ -87,6 +103,10 @@ func (s *shell) printTopics() {
 		}
 	}
 	if !s.out.json {
+		s.out.printf("%s\n", s.out.paint(blue, "More help"))
+		for _, g := range guides() {
+			s.out.printf("  %-20s %s\n", "help "+g.name, g.about)
+		}
 		s.out.printf("\nhelp COMMAND tells its flags, with examples; -o json prints any result as JSON.\n")
 	}
 }

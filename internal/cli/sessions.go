@@ -28,11 +28,11 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 	sessions := map[string]*sessionJSON{}
 	var failed error
 	for _, server := range s.servers() {
-		cons, err := s.fourLetterWord(ctx, server, "cons")
+		cons, err := s.askWord(ctx, server, "cons")
 		if err == nil {
 			addConnections(sessions, server, cons)
 		}
-		dump, dumpErr := s.fourLetterWord(ctx, server, "dump")
+		dump, dumpErr := s.askWord(ctx, server, "dump")
 		if dumpErr == nil {
 			addEphemerals(sessions, dump)
 		}

@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -20,7 +20,8 @@ type shell struct {
 	exit int    // of the last command
 	// single: one command from the command line, nobody to ask and no events.
 	single bool
-	over   bool // quit was given
+	in     io.Reader // the standard input of a single command that hasn't read it; nil if there is none
+	over   bool      // quit was given
 
 	history history
 
@@ -88,36 +89,16 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.timeout)
 	defer cancel()
-	err := s.awaitConnection(ctx)
+	err := s.await(ctx, s.client, s.host)
 	switch {
 	case errors.Is(err, zk.ErrAuthFailed):
 		return nil, failuref("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w", s.host, err)
 	case zk.SessionLost(err):
 		return nil, failuref("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
 	case err != nil:
-		return nil, &connectError{s.host, s.opt.access.secure, err}
+		return nil, s.notConnected(s.host, err)
 	}
 	return s.client, nil
-}
-
-// silentPatience is how long a command waits for a connection before it says so.
-const silentPatience = 2 * time.Second
-
-// awaitConnection waits until ctx ends. At a terminal it tells what is wrong as soon
-// as that takes long: who sits there may know that it won't mend itself.
-func (s *shell) awaitConnection(ctx context.Context) error {
-	if !s.out.errTerm || s.out.json {
-		return s.client.Wait(ctx)
-	}
-	short, cancel := context.WithTimeout(ctx, silentPatience)
-	defer cancel()
-	err := s.client.Wait(short)
-	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-		return err
-	}
-	trouble := &connectError{s.host, s.opt.access.secure, err}
-	s.out.messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
-	return s.client.Wait(ctx)
 }
 
 // execute runs one command and prints what it fails with. It sets s.exit.
@@ -156,12 +137,9 @@ func (s *shell) run(ctx context.Context, c *command, name string, rest []string,
 	if c == nil {
 		return unknownCommandError(name)
 	}
-	a, err := c.parse(rest)
+	a, err := c.parse(rest, quoted[max(0, len(quoted)-len(rest)):])
 	if err != nil {
 		return err
-	}
-	if c.raw { // its words are the end of the line
-		a.quoted = quoted[max(0, len(quoted)-len(a.words)):]
 	}
 	if form, ok := a.flags[outputFlag.name]; ok {
 		if s.out.json, err = outputForm(form); err != nil {
@@ -171,10 +149,18 @@ func (s *shell) run(ctx context.Context, c *command, name string, rest []string,
 	if err := a.checkLocally(); err != nil {
 		return err
 	}
+	if c.data > 0 && len(a.words) > c.data {
+		if a.data, err = s.value(ctx, a, c.data); err != nil {
+			return err
+		}
+	}
 	if !c.offline {
 		if _, err := s.connected(ctx); err != nil {
 			return err
 		}
+	}
+	if s.client != nil {
+		defer s.tellOfSilence()()
 	}
 	return c.run(ctx, s, a)
 }
@@ -229,6 +215,7 @@ func (s *shell) script(ctx context.Context, in io.Reader) int {
 		}
 		// Between commands an interrupt ends the program as usual.
 		running, stop := notifyInterrupt(ctx)
+		context.AfterFunc(running, stop) // a second one ends the program, whatever it waits for
 		s.line(running, text)
 		interrupted := running.Err() != nil
 		stop()
@@ -248,11 +235,21 @@ func (s *shell) script(ctx context.Context, in io.Reader) int {
 	return failed
 }
 
-// prompt is zkCli's.
+// prompt is zkCli's, with the server behind the state if host names several.
 func (s *shell) prompt() string {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	return fmt.Sprintf("[zk: %s(%s) %d] ", oneLine(s.host), stateWord(s.client), s.history.count)
+	state := stateWord(s.client)
+	if s.client != nil && len(s.servers()) > 1 {
+		switch now := s.client.State(); {
+		case now.Server == "":
+		case now.State == zk.StateConnecting:
+			state += ", lost " + now.Server
+		case !now.State.Final():
+			state += " to " + now.Server
+		}
+	}
+	return fmt.Sprintf("[zk: %s(%s) %d] ", terminal.OneLine(s.host), terminal.OneLine(state), s.history.count)
 }
 
 // stateWord is the Java client's name of c's state.

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// terminal is a shell at a terminal, and who sits there.
-type terminal struct {
+// screen is a shell at a terminal, and its keys.
+type screen struct {
 	t       *testing.T
 	keys    *os.File
 	side    *os.File // the shell's, kept open to see how it leaves the terminal
@@ -45,7 +45,7 @@ type terminal struct {
 }
 
 // atTerminal starts a shell.
-func atTerminal(t *testing.T, environment []string, arguments ...string) *terminal {
+func atTerminal(t *testing.T, environment []string, arguments ...string) *screen {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func atTerminal(t *testing.T, environment []string, arguments ...string) *termin
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &terminal{t: t, keys: keys, side: side, process: exec.Command(os.Args[0]), news: make(chan struct{}, 1)}
+	v := &screen{t: t, keys: keys, side: side, process: exec.Command(os.Args[0]), news: make(chan struct{}, 1)}
 	v.process.Env = append(os.Environ(), shellArguments+"="+strings.Join(arguments, " "), "TERM=xterm", "NO_COLOR=")
 	v.process.Env = append(v.process.Env, environment...)
 	v.process.Stdin, v.process.Stdout, v.process.Stderr = side, side, side
@@ -84,7 +84,7 @@ func atTerminal(t *testing.T, environment []string, arguments ...string) *termin
 }
 
 // watch collects what appears, until the shell ends.
-func (v *terminal) watch() {
+func (v *screen) watch() {
 	defer close(v.news)
 	part := make([]byte, 4<<10)
 	ready := []unix.PollFd{{Fd: int32(v.keys.Fd()), Events: unix.POLLIN}}
@@ -108,7 +108,7 @@ func (v *terminal) watch() {
 }
 
 // see waits for text, and forgets all up to its end, which it returns.
-func (v *terminal) see(text string) (seen string) {
+func (v *screen) see(text string) (seen string) {
 	v.t.Helper()
 	late := time.After(time.Minute)
 	for {
@@ -133,7 +133,7 @@ func (v *terminal) see(text string) (seen string) {
 	}
 }
 
-func (v *terminal) press(keys string) {
+func (v *screen) press(keys string) {
 	v.t.Helper()
 	if _, err := io.WriteString(v.keys, keys); err != nil {
 		v.t.Fatal(err)
@@ -269,7 +269,7 @@ func TestInterruptAtTerminal(t *testing.T) {
 	w := atTerminal(t, []string{"ZOOID_HISTORY="}, "-server", address)
 	w.see(" 0] ")
 	if w.mode()&unix.NOFLSH == 0 {
-		t.Error("an interrupt would drop output, and might stop the shell for ever: see keepOutput")
+		t.Error("an interrupt would drop output, and might stop the shell for ever: see terminal.KeepOutput")
 	}
 	for i := range 3 {
 		w.press("find /long" + enter)
@@ -289,7 +289,7 @@ func TestInterruptAtTerminal(t *testing.T) {
 }
 
 // mode returns the terminal's local modes.
-func (v *terminal) mode() uint32 {
+func (v *screen) mode() uint32 {
 	mode, err := unix.IoctlGetTermios(int(v.side.Fd()), unix.TCGETS)
 	if err != nil {
 		v.t.Fatal(err)

@@ -54,6 +54,9 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 		}
 		select {
 		case <-ctx.Done():
+			if rounds != 0 {
+				return ctx.Err()
+			}
 			return nil // how it is meant to end
 		case <-time.After(interval):
 		}
@@ -64,7 +67,7 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again bool) (failed error) {
 	now, err := inParallel(s.servers(), func(server string) (serverJSON, error) {
 		v := serverJSON{Time: time.Now().UTC().Format(jsonTime), Server: server, at: time.Now()}
-		reply, err := s.fourLetterWord(ctx, server, "srvr")
+		reply, err := s.askWord(ctx, server, "srvr")
 		if err != nil {
 			v.Error = err.Error()
 			return v, nil

@@ -3,8 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -25,20 +25,24 @@ var checkCommand = command{name: "check", usage: "[-v version] path", min: 1, ma
 
 // runTxn applies several writes or none.
 func runTxn(ctx context.Context, s *shell, a *args) error {
-	parts, err := txnParts(a)
+	parts, err := s.txnParts(ctx, a)
 	if err != nil {
 		return err
 	}
 	var ops []zk.MultiOp
-	for i, words := range parts {
-		op, err := txnOp(words)
+	data := 0
+	for i, part := range parts {
+		op, err := s.txnOp(ctx, part)
+		if data += len(op.Data); err == nil && data > s.requestMax() {
+			err = fmt.Errorf("with it they have more than %d bytes, the most that a request may have (jute.maxbuffer)", s.requestMax())
+		}
 		if err != nil {
 			return fmt.Errorf("txn, operation %d: %w; nothing was sent", i, err)
 		}
 		ops = append(ops, op)
 	}
 	if len(ops) == 0 {
-		return &usageError{a.cmd, ""}
+		return &usageError{cmd: a.cmd}
 	}
 	results, err := s.client.Multi(ctx, ops...)
 	if err != nil {
@@ -49,52 +53,57 @@ func runTxn(ctx context.Context, s *shell, a *args) error {
 		if r.Path != "" {
 			path = r.Path
 		}
-		v := map[string]any{"op": parts[i][0], "path": path}
-		if parts[i][0] == "set" {
+		v := map[string]any{"op": parts[i].words[0], "path": path}
+		if parts[i].words[0] == "set" {
 			v["stat"] = toJSON(r.Stat)
 		}
-		s.out.show(v, func() { s.out.printf("%s %s\n", parts[i][0], s.out.name(path)) })
+		s.out.show(v, func() { s.out.printf("%s %s\n", parts[i].words[0], s.out.name(path)) })
 	}
 	return nil
 }
 
-// txnParts returns the words of each operation: from the arguments, apart by ";",
-// or from a file's lines. A quoted ";" is data.
-func txnParts(a *args) (parts [][]string, err error) {
+// txnPart is the words of one operation.
+type txnPart struct {
+	words  []string
+	quoted []bool // which of words were; it may be shorter
+}
+
+// txnParts returns the operations: from the arguments, apart by ";", or from a
+// file's lines. A quoted ";" is data.
+func (s *shell) txnParts(ctx context.Context, a *args) (parts []txnPart, err error) {
 	if file, ok := a.flags["f"]; ok {
-		return txnLines(file)
+		return s.txnLines(ctx, file)
 	}
-	words, quoted := a.words, a.quoted
+	words, quoted := a.words, a.literal
 	if len(words) == 1 { // one quoted argument
 		if words, quoted, err = splitQuoted(words[0]); err != nil {
 			return nil, err
 		}
 	}
-	var part []string
+	var part txnPart
 	for i, word := range words {
-		if literal := i < len(quoted) && quoted[i]; word != ";" || literal {
-			part = append(part, word)
+		literal := i < len(quoted) && quoted[i]
+		if word != ";" || literal {
+			part.words, part.quoted = append(part.words, word), append(part.quoted, literal)
 			continue
 		}
-		if len(part) > 0 {
+		if len(part.words) > 0 {
 			parts = append(parts, part)
 		}
-		part = nil
+		part = txnPart{}
 	}
-	if len(part) > 0 {
+	if len(part.words) > 0 {
 		parts = append(parts, part)
 	}
 	return parts, nil
 }
 
-func txnLines(file string) (parts [][]string, err error) {
-	in := os.Stdin
-	if file != "-" {
-		if in, err = os.Open(file); err != nil {
-			return nil, fmt.Errorf("txn -f: %w", err)
-		}
-		defer in.Close()
+func (s *shell) txnLines(ctx context.Context, file string) (parts []txnPart, err error) {
+	in, err := s.openInput(ctx, file)
+	if err != nil {
+		return nil, fmt.Errorf("txn -f: %w", err)
 	}
+	defer in.Close()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineMax)
 	for lines.Scan() {
@@ -102,40 +111,49 @@ func txnLines(file string) (parts [][]string, err error) {
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		words, err := split(text)
+		words, quoted, err := splitQuoted(text)
 		if err != nil {
 			return nil, fmt.Errorf("txn -f %s: %w", file, err)
 		}
-		if parts = append(parts, words); len(parts) > txnMax {
+		if parts = append(parts, txnPart{words, quoted}); len(parts) > txnMax {
 			return nil, fmt.Errorf("txn -f %s: more than %d operations; nothing was sent", file, txnMax)
 		}
 	}
-	return parts, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("txn -f %s: %w; nothing was sent", file, err)
+	}
+	return parts, nil
 }
 
 // txnOp reads one operation.
-func txnOp(words []string) (zk.MultiOp, error) {
-	if !slices.Contains(txnCommands, words[0]) {
-		return zk.MultiOp{}, fmt.Errorf("%q can't be part of a transaction; want one of %s", words[0], strings.Join(txnCommands, ", "))
+func (s *shell) txnOp(ctx context.Context, part txnPart) (zk.MultiOp, error) {
+	name := part.words[0]
+	if !slices.Contains(txnCommands, name) {
+		return zk.MultiOp{}, fmt.Errorf("%q can't be part of a transaction; want one of %s", name, strings.Join(txnCommands, ", "))
 	}
-	c, rest := find(words)
-	if words[0] == checkCommand.name {
-		c, rest = &checkCommand, words[1:]
+	c, _ := find(part.words)
+	if name == checkCommand.name {
+		c = &checkCommand
 	}
-	a, err := c.parse(rest)
+	a, err := c.parse(part.words[1:], part.quoted[1:])
 	if err != nil {
 		return zk.MultiOp{}, err
 	}
-	switch words[0] {
+	if c.data > 0 && len(a.words) > c.data {
+		if a.data, err = s.value(ctx, a, c.data); err != nil {
+			return zk.MultiOp{}, err
+		}
+	}
+	switch name {
 	case "create":
 		n, err := readCreate(a)
 		if err != nil {
 			return zk.MultiOp{}, err
 		}
-		if n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
-			return zk.CreateTTLOp(n.path, n.data, n.mode, n.acl, n.ttl), nil
+		if n.parents {
+			return zk.MultiOp{}, errors.New("create -p can't be part of a transaction; name the parents before it")
 		}
-		return zk.CreateOp(n.path, n.data, n.mode, n.acl), nil
+		return n.op(), nil
 	case "set":
 		version, err := a.version(2)
 		if err != nil {

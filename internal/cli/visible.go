@@ -4,63 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/zooid-project/zooid/internal/terminal"
 )
-
-// visible returns text without what steers a terminal or deceives who reads it:
-// control characters but line ends and tabs, and characters that change the order of
-// others or take no place. U+FFFD stands for each. All text that comes from a
-// server, a file or a command line goes through it on its way to a terminal.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if steers(r) && r != '\n' && r != '\t' {
-			return utf8.RuneError
-		}
-		return r
-	}, text)
-}
-
-// oneLine is visible for what has no lines, such as a name.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if steers(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, text)
-}
-
-// steers reports whether r is a control character, ends a line, or is a format
-// character of Unicode: marks of direction, tags, what takes no place. Two of those
-// join letters and emoji in honest text.
-func steers(r rune) bool {
-	const joiner, nonJoiner = '\u200d', '\u200c'
-	return r != joiner && r != nonJoiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
-// visibleJSON returns JSON with such characters escaped, which changes nothing for
-// who reads it as JSON.
-func visibleJSON(text []byte) []byte {
-	if !bytes.ContainsFunc(text, func(r rune) bool { return steers(r) && r != '\n' }) {
-		return text
-	}
-	var b []byte
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		switch {
-		case !steers(r) || r == '\n':
-			b = append(b, text[:n]...)
-		case r > 0xffff:
-			r -= 0x10000 // a pair of surrogates
-			b = fmt.Appendf(b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		}
-		text = text[n:]
-	}
-	return b
-}
 
 // cleaned makes texts visible. In them only the shell's own colours stay.
 func (o *output) cleaned(v []any) []any {
@@ -70,11 +17,11 @@ func (o *output) cleaned(v []any) []any {
 		case string:
 			out[i] = o.keepColours(x)
 		case []byte:
-			out[i] = visible(string(x))
+			out[i] = terminal.Visible(string(x))
 		case error:
-			out[i] = visible(x.Error())
+			out[i] = terminal.Visible(x.Error())
 		case fmt.Stringer:
-			out[i] = visible(x.String())
+			out[i] = terminal.Visible(x.String())
 		default:
 			out[i] = one
 		}
@@ -86,7 +33,7 @@ func (o *output) cleaned(v []any) []any {
 // what it paints visible.
 func (o *output) keepColours(text string) string {
 	if !o.colours || !strings.Contains(text, colourEnd) {
-		return visible(text)
+		return terminal.Visible(text)
 	}
 	var b strings.Builder
 	for text != "" {
@@ -94,7 +41,7 @@ func (o *output) keepColours(text string) string {
 		if at < 0 {
 			break
 		}
-		b.WriteString(visible(text[:at]))
+		b.WriteString(terminal.Visible(text[:at]))
 		text = text[at:]
 		n := 0
 		for _, code := range []string{colourEnd, red.begin(), green.begin(), yellow.begin(), blue.begin(), magenta.begin()} {
@@ -109,7 +56,7 @@ func (o *output) keepColours(text string) string {
 		}
 		text = text[n:]
 	}
-	return b.String() + visible(text)
+	return b.String() + terminal.Visible(text)
 }
 
 // visibleWriter makes text visible that is written in parts: a line at a time.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -31,7 +32,7 @@ func tame(t *testing.T, what, text string) {
 	}
 	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", colourEnd, "", red.begin(), "", green.begin(), "", yellow.begin(), "", blue.begin(), "", magenta.begin(), "")
 	rest := own.Replace(text)
-	if at := strings.IndexFunc(rest, func(r rune) bool { return steers(r) && r != '\n' && r != '\t' }); at >= 0 {
+	if at := strings.IndexFunc(rest, func(r rune) bool { return terminal.Steers(r) && r != '\n' && r != '\t' }); at >= 0 {
 		t.Errorf("%s: printed %q, at byte %d", what, rest, at)
 	}
 }
@@ -46,31 +47,18 @@ func atScreen(t *testing.T, address string) *session {
 
 // evilServer answers four-letter words with what must not be printed as it is.
 func evilServer(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			word := make([]byte, 4)
-			_, _ = io.ReadFull(c, word)
-			switch string(word) {
-			case "cons":
-				fmt.Fprintf(c, " /10.0.0.7:51530%s[1](queued=2,sid=0x10%s,lop=%s,to=30000)\n", evil, evil, evil)
-			case "dump":
-				fmt.Fprintf(c, "Sessions with Ephemerals (1):\n0x10%s:\n\t/%s\n", evil, evil)
-			default:
-				fmt.Fprintf(c, "Mode: %s\nZxid: %s\nLatency min/avg/max: %s\n", evil, evil, evil)
-			}
-			c.Close()
+	return freeport.Serve(t, func(c net.Conn) {
+		word := make([]byte, 4)
+		_, _ = io.ReadFull(c, word)
+		switch string(word) {
+		case "cons":
+			fmt.Fprintf(c, " /10.0.0.7:51530%s[1](queued=2,sid=0x10%s,lop=%s,to=30000)\n", evil, evil, evil)
+		case "dump":
+			fmt.Fprintf(c, "Sessions with Ephemerals (1):\n0x10%s:\n\t/%s\n", evil, evil)
+		default:
+			fmt.Fprintf(c, "Mode: %s\nZxid: %s\nLatency min/avg/max: %s\n", evil, evil, evil)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // TestNothingSteersTheTerminal has every command print hostile names, data, ACLs,
@@ -133,22 +121,6 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	}
 	_, offered, _ := v.s.complete(t.Context(), "get /", len("get /"))
 	tame(t, "completion", strings.Join(offered, " "))
-}
-
-// TestVisibleJSON changes the spelling, and nothing else.
-func TestVisibleJSON(t *testing.T) {
-	t.Parallel()
-	want := evil + "ä\U000e0041 漢字🐘\u200d"
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := visibleJSON(text)
-	tame(t, "JSON", string(shown))
-	var got string
-	if err := json.Unmarshal(shown, &got); err != nil || got != want {
-		t.Errorf("%s reads as %q, %v; want %q", shown, got, err, want)
-	}
 }
 
 // TestOnePlaceToPrint holds the shell to output's functions: whatever else wrote to

@@ -221,7 +221,7 @@ func runAddWatch(ctx context.Context, s *shell, a *args) error {
 			mode = zk.AddWatchPersistent
 		case "PERSISTENT_RECURSIVE":
 		default:
-			return &usageError{a.cmd, ""}
+			return &usageError{cmd: a.cmd}
 		}
 	}
 	w, err := s.client.AddWatch(ctx, a.arg(0), mode)

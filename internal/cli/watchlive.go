@@ -38,8 +38,10 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 	for n := int64(0); limit == 0 || n < limit; n++ {
 		e, err := w.Next(until)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && limit == 0:
 			return nil // how it is meant to end
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded):
 			return failuref("", "watch %s: %d events within %v", a.arg(0), n, patience)
 		case err != nil:

@@ -3,23 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/zooid-project/zooid/zk"
 )
 
-const (
-	wordPatience = 5 * time.Second
-	// wordReplyMax bounds a reply: cons has some 200 bytes for each of up to
-	// 100,000 connections.
-	wordReplyMax = 32 << 20
-)
-
-// fourLetterWord asks a server one of Apache's four-letter words.
-func (s *shell) fourLetterWord(ctx context.Context, server, word string) (string, error) {
-	reply, err := s.opt.access.ask(ctx, server, word)
+// askWord asks a server one of Apache's four-letter words.
+func (s *shell) askWord(ctx context.Context, server, word string) (string, error) {
+	reply, err := s.opt.access.Ask(ctx, server, word)
 	if err != nil {
 		return "", fmt.Errorf("ask %s for %s: %w", server, word, err)
 	}
@@ -29,24 +21,83 @@ func (s *shell) fourLetterWord(ctx context.Context, server, word string) (string
 	return reply, nil
 }
 
-func (a *access) ask(ctx context.Context, server, word string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, wordPatience)
-	defer cancel()
-	conn, err := a.dial(ctx, server)
+// A fourLetterWord is one that servers of Apache's answer, and of Zooid's.
+type fourLetterWord struct{ word, about string }
+
+func fourLetterWords() []fourLetterWord {
+	return []fourLetterWord{
+		{"conf", "the configuration"}, {"cons", "connections with their sessions"}, {"crst", "reset the figures of connections"},
+		{"dirs", "bytes of snapshots and log"}, {"dump", "sessions and ephemeral znodes"}, {"envi", "the environment"},
+		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro for a server without quorum"},
+		{"mntr", "figures for monitoring"}, {"ruok", "imok from one that runs"}, {"srst", "reset the figures of srvr"},
+		{"srvr", "mode, latency, znodes"}, {"stat", "srvr with the clients"}, {"wchc", "watches by session"},
+		{"wchp", "watches by path"}, {"wchs", "how many watches there are"},
+	}
+}
+
+func isWord(text string) bool {
+	return slices.ContainsFunc(fourLetterWords(), func(w fourLetterWord) bool { return w.word == text })
+}
+
+type wordJSON struct {
+	Server string            `json:"server"`
+	Word   string            `json:"word"`
+	Reply  string            `json:"reply,omitempty"`
+	Values map[string]string `json:"values,omitempty"` // of mntr
+	Error  string            `json:"error,omitempty"`
+}
+
+// runWord asks servers a word and prints what each answers.
+func runWord(ctx context.Context, s *shell, a *args) error {
+	word, servers := a.arg(0), s.servers()
+	if !isWord(word) {
+		return &usageError{a.cmd, fmt.Sprintf("%q is no four-letter word of servers", word), "help words lists them"}
+	}
+	if len(a.words) > 1 {
+		parsed, err := zk.ParseConnectString(a.arg(1))
+		if err != nil {
+			return err
+		}
+		servers = parsed.Servers
+	}
+	answers, err := inParallel(servers, func(server string) (wordJSON, error) {
+		v := wordJSON{Server: server, Word: word}
+		reply, err := s.askWord(ctx, server, word)
+		if err != nil {
+			v.Error = plainText(err)
+		}
+		v.Reply = reply
+		return v, nil
+	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
+	failed := 0
+	for _, v := range answers {
+		if v.Error != "" {
+			failed++
+			s.out.messagef("%s", v.Error)
+			continue
+		}
+		if word == "mntr" {
+			v.Values = map[string]string{}
+			for line := range strings.Lines(v.Reply) {
+				if name, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+					v.Values[name] = value
+				}
+			}
+		}
+		s.out.show(v, func() {
+			if len(answers) > 1 {
+				s.out.printf("%s\n", s.out.paint(blue, v.Server))
+			}
+			s.out.printf("%s\n", strings.TrimRight(v.Reply, "\n"))
+		})
 	}
-	reply, err := io.ReadAll(io.LimitReader(conn, wordReplyMax))
-	if err == nil && len(reply) == 0 {
-		err = fmt.Errorf("it closed the connection without an answer")
+	if failed > 0 {
+		return failuref("is "+word+" in 4lw.commands.whitelist there, and the server up?", "%s: %d of %d servers gave no answer", word, failed, len(answers))
 	}
-	return string(reply), err
+	return nil
 }
 
 // chroot returns that of the connect string, "" if it has none.
@@ -59,10 +110,4 @@ func (s *shell) chroot() string {
 }
 
 // servers returns those of the connect string.
-func (s *shell) servers() []string {
-	parsed, err := zk.ParseConnectString(s.host)
-	if err != nil {
-		return nil // a client was made of it before
-	}
-	return parsed.Servers
-}
+func (s *shell) servers() []string { return serversOf(s.host) }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"time"
 
@@ -11,16 +12,25 @@ import (
 
 // newZnode is what create is asked for.
 type newZnode struct {
-	path string
-	data []byte // nil for none
-	mode zk.CreateMode
-	ttl  time.Duration
-	acl  []zk.ACL
+	path    string
+	data    []byte // nil for none
+	mode    zk.CreateMode
+	ttl     time.Duration
+	acl     []zk.ACL
+	parents bool // make those that are missing, too
+}
+
+// op returns the znode's creation as a part of a transaction.
+func (n *newZnode) op() zk.MultiOp {
+	if n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
+		return zk.CreateTTLOp(n.path, n.data, n.mode, n.acl, n.ttl)
+	}
+	return zk.CreateOp(n.path, n.data, n.mode, n.acl)
 }
 
 // readCreate reads create's arguments.
 func readCreate(a *args) (*newZnode, error) {
-	n := &newZnode{path: a.arg(0), acl: zk.WorldACL(zk.PermAll)}
+	n := &newZnode{path: a.arg(0), acl: zk.WorldACL(zk.PermAll), parents: a.has("p")}
 	e, seq, c, t := a.has("e"), a.has("s"), a.has("c"), a.has("t")
 	switch {
 	case c && (e || seq):
@@ -49,9 +59,7 @@ func readCreate(a *args) (*newZnode, error) {
 		}
 		n.ttl = time.Duration(ms) * time.Millisecond
 	}
-	if len(a.words) > 1 {
-		n.data = []byte(a.arg(1))
-	}
+	n.data = a.data
 	if len(a.words) > 2 {
 		var err error
 		if n.acl, err = parseACL(a.arg(2)); err != nil {
@@ -71,12 +79,7 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	var path string
-	if n.ttl != 0 || n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
-		path, _, err = s.client.CreateTTL(ctx, n.path, n.data, n.mode, n.acl, n.ttl)
-	} else {
-		path, err = s.client.Create(ctx, n.path, n.data, n.mode, n.acl)
-	}
+	path, err := s.create(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,41 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	}
 	return nil
 }
+
+// create creates a znode, and the parents it lacks in the same transaction: a failure
+// leaves none of them.
+func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error) {
+	for try := 1; ; try++ {
+		var ops []zk.MultiOp
+		if n.parents {
+			missing, err := missingParents(ctx, s.client, n.path)
+			if err != nil {
+				return "", err
+			}
+			for _, above := range missing {
+				ops = append(ops, zk.CreateOp(above, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
+			}
+		}
+		if len(ops) == 0 {
+			break
+		}
+		results, err := s.client.Multi(ctx, append(ops, n.op())...)
+		if err == nil {
+			return results[len(ops)].Path, nil
+		}
+		if !errors.Is(err, zk.ErrNodeExists) && !gone(err) || try == parentTries {
+			return "", err
+		}
+	}
+	if n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
+		path, _, err = s.client.CreateTTL(ctx, n.path, n.data, n.mode, n.acl, n.ttl)
+		return path, err
+	}
+	return s.client.Create(ctx, n.path, n.data, n.mode, n.acl)
+}
+
+// parentTries bounds how often others may create or delete a parent at the same moment.
+const parentTries = 5
 
 func runSet(ctx context.Context, s *shell, a *args) error {
 	if len(a.words) > 2 {
@@ -116,9 +154,9 @@ func runSet(ctx context.Context, s *shell, a *args) error {
 // readData returns the data that set is given.
 func readData(a *args) ([]byte, error) {
 	if !a.has("b") {
-		return []byte(a.arg(1)), nil
+		return a.data, nil
 	}
-	data, err := base64.StdEncoding.DecodeString(a.arg(1))
+	data, err := base64.StdEncoding.DecodeString(string(a.data))
 	if err != nil {
 		return nil, failuref("leave out -b to store the text as it is", "set %s: the data is not base64: %w", a.arg(0), err)
 	}
@@ -135,6 +173,19 @@ func runDelete(ctx context.Context, s *shell, a *args) error {
 	}
 	if err == nil && s.out.json {
 		s.out.value(map[string]string{"deleted": a.arg(0)})
+	}
+	return err
+}
+
+// runRm is delete and deleteall under the name that other shells have for them.
+func runRm(ctx context.Context, s *shell, a *args) error {
+	run := runDelete
+	if a.has("r") {
+		run = runDeleteAll
+	}
+	err := run(ctx, s, a)
+	if gone(err) && a.has("f") {
+		return nil
 	}
 	return err
 }

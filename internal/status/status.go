@@ -21,6 +21,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 const help = `usage: zooid status [-json] [TLS flags] [zoo.cfg] [-D name=value]…
@@ -117,7 +118,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if asJSON {
 		err = o.printJSON(stdout)
 	} else {
-		err = o.printTable(stdout, showsColours(stdout))
+		err = o.printTable(stdout, terminal.Colours(stdout))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid status: print the result:", err)

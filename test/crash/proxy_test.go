@@ -6,28 +6,13 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
 )
 
 // echo listens and sends everything back.
 func echo(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				io.Copy(c, c)
-				c.Close()
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return freeport.Serve(t, func(c net.Conn) { io.Copy(c, c) })
 }
 
 func proxied(t *testing.T) (*Proxy, net.Conn) {

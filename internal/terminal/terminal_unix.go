@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package terminal
 
 import (
 	"os"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool { return columns(w) >= 0 }
+// Is reports whether w is a terminal.
+func Is(w any) bool { return Columns(w) >= 0 }
 
-// columns returns the width of a terminal, 0 if it doesn't tell, -1 if w is none.
-func columns(w any) int {
+// Columns returns the width of a terminal, 0 if it doesn't tell, -1 if w is none.
+func Columns(w any) int {
 	f, ok := w.(*os.File)
 	if !ok {
 		return -1
@@ -25,9 +25,9 @@ func columns(w any) int {
 	return int(size.Col)
 }
 
-// redrawPrompt makes the line editor draw its line again, below what was printed
+// Redraw makes the line editor draw its line again, below what was printed
 // meanwhile. The editor has no call for it, but does so when the window changes.
-func redrawPrompt() {
+func Redraw() {
 	// An error leaves the line undrawn until the next key.
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGWINCH)
 }

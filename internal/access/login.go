@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func (l *login) set(text string) error {
 
 // setFile takes the first line of a file.
 func (l *login) setFile(file string) error {
-	text, err := readSmall(file)
+	text, err := ReadSmall(file)
 	if err != nil {
 		return err
 	}
@@ -45,6 +45,12 @@ func (l *login) setFile(file string) error {
 	}
 	return nil
 }
+
+// SetLogin takes user:password of a login by SASL.
+func (a *Access) SetLogin(text string) error { return a.login.set(text) }
+
+// ReadLogin takes them from a file's first line.
+func (a *Access) ReadLogin(file string) error { return a.login.setFile(file) }
 
 // put sets the option of a client.
 func (l *login) put(o *zk.Options) {
@@ -58,7 +64,7 @@ func (l *login) read() error {
 	if l.file == "" || l.user != "" || l.off {
 		return nil
 	}
-	text, err := readSmall(l.file)
+	text, err := ReadSmall(l.file)
 	if err != nil {
 		return fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
 	}

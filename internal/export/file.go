@@ -1,4 +1,4 @@
-package cli
+package export
 
 import (
 	"compress/gzip"
@@ -10,19 +10,19 @@ import (
 	"syscall"
 )
 
-// exportFile is where export writes: a temporary file beside the target that takes
+// File is where export writes: a temporary file beside the target that takes
 // its name when it is whole, or a device or pipe itself.
-type exportFile struct {
+type File struct {
 	f      *os.File
 	part   string // the temporary file's name, "" for none
 	target string // links resolved
 	zip    *gzip.Writer
 }
 
-// createExport opens the file. A link is followed: what it names is replaced. One
+// CreateFile opens the file. A link is followed: what it names is replaced. One
 // that names nothing is refused.
-func createExport(name string, zipped bool) (*exportFile, error) {
-	e := &exportFile{target: name}
+func CreateFile(name string, zipped bool) (*File, error) {
+	e := &File{target: name}
 	st, err := os.Stat(name)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
@@ -54,16 +54,17 @@ func createExport(name string, zipped bool) (*exportFile, error) {
 // partSuffix ends the names of files that are being written.
 const partSuffix = ".part"
 
-func (e *exportFile) Write(p []byte) (int, error) {
+// Write adds to the file.
+func (e *File) Write(p []byte) (int, error) {
 	if e.zip != nil {
 		return e.zip.Write(p)
 	}
 	return e.f.Write(p)
 }
 
-// finish brings everything to the disk and gives the file its name. After an error,
+// Finish brings everything to the disk and gives the file its name. After an error,
 // of the export or of its own, no file is left.
-func (e *exportFile) finish(err error) error {
+func (e *File) Finish(err error) error {
 	if err == nil && e.zip != nil {
 		err = e.zip.Close()
 	}
@@ -106,9 +107,9 @@ func syncFolder(folder string) error {
 	return nil
 }
 
-// left returns the temporary files of exports to the same target that were killed,
+// Left returns the temporary files of exports to the same target that were killed,
 // or still run.
-func (e *exportFile) left() []string {
+func (e *File) Left() []string {
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(e.target), "*"+partSuffix))
 	if err != nil {
 		return nil // a folder with a pattern in its name: nothing to tell

@@ -1,4 +1,6 @@
-package cli
+// Package access is how tools reach servers, and who they are to them: TLS with its
+// files, identities and logins, from flags or from the settings of Java's client.
+package access
 
 import (
 	"context"
@@ -15,45 +17,45 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// access is how servers are reached, and who this client is to them. It holds for
-// every server that the shell connects to, those named in cp, mirror and diff too.
-type access struct {
-	secure      bool // by TLS
-	keys, trust keystore.Store
-	keyFile     string // of the key, if keys is a PEM file with the certificate alone
-	anyHost     bool
-	protocol    string
-	protocols   []string
-	suites      []string
-	revocation  bool
+// Access is how servers are reached, and who this client is to them. The zero value
+// has no TLS and no identity.
+type Access struct {
+	Secure      bool // by TLS
+	Keys, Trust keystore.Store
+	KeyFile     string // of the key, if Keys is a PEM file with the certificate alone
+	AnyHost     bool   // the certificate may name another
+	RequestMax  int    // bytes; 0 for the usual limit
 
+	protocol   string
+	protocols  []string
+	suites     []string
+	revocation bool
 	auth       []zk.Auth
 	login      login
-	requestMax int // bytes; 0 for the usual limit
 }
 
-// put sets the options of one client.
-func (a *access) put(o *zk.Options) {
+// Put sets the options of one client.
+func (a *Access) Put(o *zk.Options) {
 	o.Auth = a.auth
-	if a.secure {
+	if a.Secure {
 		o.GetTLSConfig = a.tls
 	}
-	if a.requestMax > 0 {
-		o.MaxRequestBytes, o.MaxResponseBytes = a.requestMax, max(a.requestMax, zk.DefaultMaxResponseBytes)
+	if a.RequestMax > 0 {
+		o.MaxRequestBytes, o.MaxResponseBytes = a.RequestMax, max(a.RequestMax, zk.DefaultMaxResponseBytes)
 	}
 	a.login.put(o)
 }
 
-// check reads all files once, so that what is wrong with them is told at the
+// Check reads all files once, so that what is wrong with them is told at the
 // start rather than at a connection.
-func (a *access) check() error {
-	if a.keyFile != "" && a.keys.Location == "" {
+func (a *Access) Check() error {
+	if a.KeyFile != "" && a.Keys.Location == "" {
 		return errors.New("-tls-key needs the key's certificate: -tls-cert names its file")
 	}
 	if err := a.login.read(); err != nil {
 		return err
 	}
-	if !a.secure {
+	if !a.Secure {
 		return nil
 	}
 	_, err := a.tls()
@@ -62,28 +64,28 @@ func (a *access) check() error {
 
 // tls reads the files and returns the configuration for one connection: a shell
 // may live longer than a certificate.
-func (a *access) tls() (*tls.Config, error) {
+func (a *Access) tls() (*tls.Config, error) {
 	certificates, err := a.certificates()
 	if err != nil {
 		return nil, err
 	}
 	config, _, err := keystore.Client(keystore.ClientOptions{
-		Certificates: certificates, Trust: pemUnlessNamed(a.trust), AnyHost: a.anyHost,
+		Certificates: certificates, Trust: pemUnlessNamed(a.Trust), AnyHost: a.AnyHost,
 		Protocol: a.protocol, EnabledProtocols: a.protocols, CipherSuites: a.suites, Revocation: a.revocation,
 	})
 	return config, err
 }
 
-func (a *access) certificates() ([]tls.Certificate, error) {
+func (a *Access) certificates() ([]tls.Certificate, error) {
 	switch {
-	case a.keys.Location == "":
+	case a.Keys.Location == "":
 		return nil, nil
-	case a.keyFile == "":
-		return pemUnlessNamed(a.keys).Certificates()
+	case a.KeyFile == "":
+		return pemUnlessNamed(a.Keys).Certificates()
 	}
-	certificate, err := tls.LoadX509KeyPair(a.keys.Location, a.keyFile)
+	certificate, err := tls.LoadX509KeyPair(a.Keys.Location, a.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate %s with the key %s: %w", a.keys.Location, a.keyFile, err)
+		return nil, fmt.Errorf("read the certificate %s with the key %s: %w", a.Keys.Location, a.KeyFile, err)
 	}
 	return []tls.Certificate{certificate}, nil
 }
@@ -101,9 +103,9 @@ func pemUnlessNamed(s keystore.Store) keystore.Store {
 	return s
 }
 
-// dial connects to a server as clients do, without a session.
-func (a *access) dial(ctx context.Context, server string) (net.Conn, error) {
-	if !a.secure {
+// Dial connects to a server as clients do, without a session.
+func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {
+	if !a.Secure {
 		return new(net.Dialer).DialContext(ctx, "tcp", server)
 	}
 	config, err := a.tls()
@@ -113,8 +115,8 @@ func (a *access) dial(ctx context.Context, server string) (net.Conn, error) {
 	return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", server)
 }
 
-// addAuth takes an identity as scheme:credentials.
-func (a *access) addAuth(text string) error {
+// AddAuth takes an identity as scheme:credentials.
+func (a *Access) AddAuth(text string) error {
 	scheme, credentials, ok := strings.Cut(text, ":")
 	if !ok || scheme == "" || credentials == "" {
 		return errors.New("want scheme:credentials, such as digest:user:password") // never what was given
@@ -123,9 +125,9 @@ func (a *access) addAuth(text string) error {
 	return nil
 }
 
-// readAuth takes the identities in a file.
-func (a *access) readAuth(file string) error {
-	text, err := readSmall(file)
+// ReadAuth takes the identities in a file.
+func (a *Access) ReadAuth(file string) error {
+	text, err := ReadSmall(file)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (a *access) readAuth(file string) error {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		if err := a.addAuth(line); err != nil {
+		if err := a.AddAuth(line); err != nil {
 			return fmt.Errorf("%s, line %d: %w", file, i+1, err)
 		}
 	}
@@ -144,8 +146,8 @@ func (a *access) readAuth(file string) error {
 // far less than what a wrong name could lead to.
 const smallFileMax = 1 << 20
 
-// readSmall reads a file of settings or identities.
-func readSmall(file string) ([]byte, error) {
+// ReadSmall reads a file of settings or identities.
+func ReadSmall(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err

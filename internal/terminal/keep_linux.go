@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"os"
@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepOutput has an interrupt leave alone what was written to the terminal, until
+// KeepOutput has an interrupt leave alone what was written to the terminal, until
 // restore is called. By default Ctrl-C drops what the terminal has not yet taken,
 // and Linux then forgets to wake who waits to write more: a shell that catches the
 // interrupt, in the middle of a long listing, would wait for ever.
-func keepOutput(w any) (restore func()) {
+func KeepOutput(w any) (restore func()) {
 	nothing := func() {}
 	f, ok := w.(*os.File)
 	if !ok {

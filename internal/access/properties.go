@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 )
 
-// readFile takes the settings in a file of -client-configuration, as zkCli has it.
-func (a *access) readFile(file string) error {
-	text, err := readSmall(file)
+// ReadProperties takes the settings in a file of -client-configuration, as zkCli has it.
+func (a *Access) ReadProperties(file string) error {
+	text, err := ReadSmall(file)
 	if err != nil {
 		return err
 	}
@@ -22,17 +22,17 @@ func (a *access) readFile(file string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := a.setProperty(name, values[name]); err != nil {
+		if err := a.SetProperty(name, values[name]); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return nil
 }
 
-// setProperty takes one setting of Java's client. What has no meaning here and
+// SetProperty takes one setting of Java's client. What has no meaning here and
 // does no harm is passed over; a name that nobody knows is an error, as it may be
 // a misspelt one that was to make the connection secure.
-func (a *access) setProperty(name, value string) (err error) {
+func (a *Access) SetProperty(name, value string) (err error) {
 	store := func(s *keystore.Store, part string) error {
 		switch part {
 		case "location":
@@ -53,10 +53,10 @@ func (a *access) setProperty(name, value string) (err error) {
 	}
 	switch name {
 	case "zookeeper.client.secure":
-		a.secure, err = parseSwitch(name, value)
+		a.Secure, err = parseSwitch(name, value)
 	case "zookeeper.ssl.hostnameVerification":
-		a.anyHost, err = parseSwitch(name, value)
-		a.anyHost = !a.anyHost
+		a.AnyHost, err = parseSwitch(name, value)
+		a.AnyHost = !a.AnyHost
 	case "zookeeper.ssl.protocol":
 		a.protocol = value
 	case "zookeeper.ssl.enabledProtocols":
@@ -68,7 +68,7 @@ func (a *access) setProperty(name, value string) (err error) {
 		a.revocation = a.revocation || on
 		return err
 	case "jute.maxbuffer":
-		a.requestMax, err = parseBytes(name, value)
+		a.RequestMax, err = parseBytes(name, value)
 	case "java.security.auth.login.config":
 		a.login.file = value
 	case "zookeeper.sasl.client":
@@ -78,10 +78,10 @@ func (a *access) setProperty(name, value string) (err error) {
 		a.login.section = value
 	default:
 		if part, ok := strings.CutPrefix(name, "zookeeper.ssl.keyStore."); ok {
-			return store(&a.keys, part)
+			return store(&a.Keys, part)
 		}
 		if part, ok := strings.CutPrefix(name, "zookeeper.ssl.trustStore."); ok {
-			return store(&a.trust, part)
+			return store(&a.Trust, part)
 		}
 		if !slices.Contains(idleProperties(), name) {
 			return unknownProperty(name)

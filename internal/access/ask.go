@@ -1,0 +1,41 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	wordPatience = 5 * time.Second
+	// wordReplyMax bounds a reply: cons has some 200 bytes for each of up to
+	// 100,000 connections.
+	wordReplyMax = 32 << 20
+)
+
+// Ask asks a server one of the four-letter words and returns the whole answer.
+func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, wordPatience)
+	defer cancel()
+	conn, err := a.Dial(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	reply, err := io.ReadAll(io.LimitReader(conn, wordReplyMax+1))
+	switch {
+	case err != nil:
+	case len(reply) == 0:
+		err = errors.New("it closed the connection without an answer")
+	case len(reply) > wordReplyMax:
+		err = fmt.Errorf("its answer has more than %d bytes", wordReplyMax)
+	}
+	return string(reply), err
+}

@@ -1,0 +1,25 @@
+//go:build !unix
+
+package terminal
+
+import "os"
+
+// Is reports whether w is a terminal, or another character device.
+func Is(w any) bool { return Columns(w) >= 0 }
+
+// Columns returns the width of a terminal, here always 0 for unknown, -1 if w is
+// none.
+func Columns(w any) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return -1
+	}
+	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return -1
+	}
+	return 0
+}
+
+// Redraw does nothing where the line editor can't be told: its line comes
+// back with the next key.
+func Redraw() {}
