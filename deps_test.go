@@ -47,7 +47,7 @@ internal/bench/keeperbench: jute internal/bench/wire
 internal/bench:   jute internal/freeport internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl
-internal/cli:     jute zk internal/access internal/export internal/terminal
+internal/cli:     jute zk internal/access internal/config internal/export internal/terminal
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute

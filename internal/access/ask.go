@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -38,4 +39,24 @@ func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 		err = fmt.Errorf("its answer has more than %d bytes", wordReplyMax)
 	}
 	return string(reply), err
+}
+
+// A Word is a four-letter word that servers of Apache's answer, and of Zooid's.
+type Word struct{ Name, About string }
+
+// Words returns them.
+func Words() []Word {
+	return []Word{
+		{"conf", "the configuration"}, {"cons", "connections with their sessions"}, {"crst", "reset the figures of connections"},
+		{"dirs", "bytes of snapshots and log"}, {"dump", "sessions and ephemeral znodes"}, {"envi", "the environment"},
+		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro for a server without quorum"},
+		{"mntr", "figures for monitoring"}, {"ruok", "imok from one that runs"}, {"srst", "reset the figures of srvr"},
+		{"srvr", "mode, latency, znodes"}, {"stat", "srvr with the clients"}, {"wchc", "watches by session"},
+		{"wchp", "watches by path"}, {"wchs", "how many watches there are"},
+	}
+}
+
+// IsWord reports whether text is one of them.
+func IsWord(text string) bool {
+	return slices.ContainsFunc(Words(), func(w Word) bool { return w.Name == text })
 }

@@ -179,9 +179,9 @@ func TestLessons(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"lss": "ls", "getacl": "getAcl", "creat": "create", "delteall": "deleteall", "zzzzzz": "", "mirrow": "mirror"} {
+	for name, want := range map[string]string{"lss": "ls", "getacl": "getAcl", "creat": "create", "delteall": "deleteall", "zzzzzz": "", "mirrow": "mirror", strings.Repeat("x", lineMax): ""} {
 		if got := strings.Join(nearest(name), " "); got != want && !strings.HasPrefix(got, want+" ") {
-			t.Errorf("%s: got %q, want %q", name, got, want)
+			t.Errorf("%.40s: got %q, want %q", name, got, want)
 		}
 	}
 }

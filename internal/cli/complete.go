@@ -7,7 +7,9 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/zk"
 )
 
 const (
@@ -38,7 +40,11 @@ func (s *shell) complete(ctx context.Context, line string, pos int) (head string
 	case c == nil || len(rest) == 0:
 		words = completeCommand(done)
 	}
-	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, word) })
+	other := func(w string) bool { return !strings.HasPrefix(w, word) }
+	words = slices.DeleteFunc(words, other)
+	if len(words) == 0 && len(done) == 0 && !quoted {
+		words = slices.DeleteFunc(completeAlias(), other) // no command begins so
+	}
 	return head, words, tail
 }
 
@@ -96,7 +102,20 @@ func completeCommand(done []string) (words []string) {
 	return slices.Compact(words)
 }
 
-// completePath returns the children of the znode whose name is complete in word.
+// completeAlias returns the other words that a line may begin with.
+func completeAlias() (words []string) {
+	for name := range aliases {
+		words = append(words, name+" ")
+	}
+	for _, w := range access.Words() {
+		words = append(words, w.Name+" ")
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// completePath returns the paths that word is the beginning of: children of the znode
+// whose name is complete in it, or of the only one that word is the whole path of.
 func (s *shell) completePath(ctx context.Context, word string) (paths []string) {
 	s.turn.Lock()
 	c := s.client
@@ -110,16 +129,28 @@ func (s *shell) completePath(ctx context.Context, word string) (paths []string) 
 	if above == "" {
 		above = "/"
 	}
+	paths = childPaths(ctx, c, above, word)
+	if len(paths) == 1 && paths[0] == word {
+		if below := childPaths(ctx, c, word, word+"/"); below != nil {
+			return below
+		}
+	}
+	return paths
+}
+
+// childPaths returns the paths of the children of a znode that begin with a prefix, nil
+// if they can't be read: the command itself will say why.
+func childPaths(ctx context.Context, c *zk.Client, above, prefix string) (paths []string) {
 	children, _, err := c.Children(ctx, above)
 	if err != nil {
-		return nil // nothing to offer; the command itself will say why
+		return nil
 	}
 	slices.Sort(children)
 	for _, name := range children {
 		if strings.ContainsFunc(name, terminal.Steers) {
 			continue // nobody could see what it is
 		}
-		if path := join(above, name); strings.HasPrefix(path, word) && len(paths) < completionsMax {
+		if path := join(above, name); strings.HasPrefix(path, prefix) && len(paths) < completionsMax {
 			paths = append(paths, path)
 		}
 	}

@@ -249,7 +249,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 			return "create makes a znode"
 		}
 	case zk.ErrNotEmpty:
-		return "deleteall removes a znode with everything below it"
+		return "deleteall, or rm -r, removes a znode with everything below it"
 	case zk.ErrNoAuth:
 		if e.Op == "reconfig" {
 			return reconfigRights

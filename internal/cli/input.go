@@ -131,6 +131,9 @@ func (s *shell) value(ctx context.Context, a *args, i int) ([]byte, error) {
 		name = "-"
 	}
 	data, err := s.readValue(ctx, a, name)
+	if is[*hintError](err) {
+		return nil, err // which says more
+	}
 	return data, advise(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name, quote(a.arg(0)), quote(text))
 }
 

@@ -99,7 +99,7 @@ func TestProgressLine(t *testing.T) {
 	out.Reset()
 	o.row("%-60s%-60s", "ä", "b")
 	o.w.Flush()
-	if want := "ä" + strings.Repeat(" ", 59) + "b" + strings.Repeat(" ", widthDefault-61) + "\n"; out.String() != want {
+	if want := "ä" + strings.Repeat(" ", 59) + "b" + strings.Repeat(" ", widthDefault-62) + "…\n"; out.String() != want {
 		t.Errorf("a row that is too long: %q, want %q", out.String(), want)
 	}
 	var none *progress

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/config"
 )
 
 // A topic is a part of what help lists: commands by what they are for.
@@ -89,8 +92,8 @@ its 4lw.commands.whitelist (srvr alone if that isn't set).
 // wordTable lists the words.
 func wordTable() string {
 	var b strings.Builder
-	for _, w := range fourLetterWords() {
-		fmt.Fprintf(&b, "  %s  %s\n", w.word, w.about)
+	for _, w := range access.Words() {
+		fmt.Fprintf(&b, "  %s  %s\n", w.Name, w.About)
 	}
 	return b.String()
 }
@@ -137,36 +140,21 @@ func lessons() map[string]lesson {
 
 // nearest returns the names of commands that a mistyped one may have meant.
 func nearest(name string) (names []string) {
+	if len(name) > nearestLength {
+		return nil
+	}
 	limit := max(1, len(name)/3)
 	for _, c := range commands() {
 		first, _, _ := strings.Cut(c.name, " ")
-		if distance(strings.ToLower(name), strings.ToLower(first)) <= limit {
+		if config.EditDistance(strings.ToLower(name), strings.ToLower(first)) <= limit {
 			names = append(names, first)
 		}
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(config.EditDistance(name, a), config.EditDistance(name, b)) })
 	return slices.Compact(names[:min(len(names), nearestMax)])
 }
 
-// nearestMax is how many names are offered.
-const nearestMax = 3
-
-// distance counts the letters to insert, delete or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			step := left
-			if a[i] != b[j] {
-				step = 1 + min(left, row[j], row[j+1])
-			}
-			left, row[j+1] = row[j+1], step
-		}
-	}
-	return row[len(b)]
-}
+const (
+	nearestMax    = 3  // how many names are offered
+	nearestLength = 80 // no command's name is longer, and the comparison is quadratic
+)

@@ -3,6 +3,8 @@ package cli
 import (
 	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/access"
 )
 
 // aliases are other names of commands: those that other shells, file systems and older
@@ -65,7 +67,7 @@ func unalias(words []string) []string {
 	if name, ok := aliases[words[0]]; ok {
 		return append([]string{name}, words[1:]...)
 	}
-	if isWord(words[0]) {
+	if access.IsWord(words[0]) {
 		return append([]string{"4lw"}, words...)
 	}
 	return words

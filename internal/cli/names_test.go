@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -38,10 +39,10 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", key, code, errs)
 		}
 	}
-	for _, w := range fourLetterWords() {
-		c, rest := find([]string{w.word})
-		if len(w.word) != 4 || w.about == "" || c == nil || c.name != "4lw" && c.name != w.word || c.name == "4lw" && rest[0] != w.word {
-			t.Errorf("%s: its row is incomplete, or it isn't found", w.word)
+	for _, w := range access.Words() {
+		c, rest := find([]string{w.Name})
+		if len(w.Name) != 4 || w.About == "" || c == nil || c.name != "4lw" && c.name != w.Name || c.name == "4lw" && rest[0] != w.Name {
+			t.Errorf("%s: its row is incomplete, or it isn't found", w.Name)
 		}
 	}
 }

@@ -77,12 +77,12 @@ func (o *output) wipeLine() {
 	}
 }
 
-// row prints a line of a table, on a terminal only what fits: the left columns say
-// most, and a table that wraps says nothing.
+// row prints a line of a table, on a terminal only what fits, with … for the rest: the
+// left columns say most, and a table that wraps says nothing.
 func (o *output) row(format string, v ...any) {
 	line := o.name(fmt.Sprintf(format, v...))
 	if r := []rune(line); o.terminal && len(r) > o.width() {
-		line = string(r[:o.width()])
+		line = string(r[:max(o.width()-1, 0)]) + "…"
 	}
 	o.printf("%s\n", line)
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -21,24 +21,6 @@ func (s *shell) askWord(ctx context.Context, server, word string) (string, error
 	return reply, nil
 }
 
-// A fourLetterWord is one that servers of Apache's answer, and of Zooid's.
-type fourLetterWord struct{ word, about string }
-
-func fourLetterWords() []fourLetterWord {
-	return []fourLetterWord{
-		{"conf", "the configuration"}, {"cons", "connections with their sessions"}, {"crst", "reset the figures of connections"},
-		{"dirs", "bytes of snapshots and log"}, {"dump", "sessions and ephemeral znodes"}, {"envi", "the environment"},
-		{"gtmk", "the trace mask"}, {"hash", "digests of the tree"}, {"isro", "rw, or ro for a server without quorum"},
-		{"mntr", "figures for monitoring"}, {"ruok", "imok from one that runs"}, {"srst", "reset the figures of srvr"},
-		{"srvr", "mode, latency, znodes"}, {"stat", "srvr with the clients"}, {"wchc", "watches by session"},
-		{"wchp", "watches by path"}, {"wchs", "how many watches there are"},
-	}
-}
-
-func isWord(text string) bool {
-	return slices.ContainsFunc(fourLetterWords(), func(w fourLetterWord) bool { return w.word == text })
-}
-
 type wordJSON struct {
 	Server string            `json:"server"`
 	Word   string            `json:"word"`
@@ -50,7 +32,7 @@ type wordJSON struct {
 // runWord asks servers a word and prints what each answers.
 func runWord(ctx context.Context, s *shell, a *args) error {
 	word, servers := a.arg(0), s.servers()
-	if !isWord(word) {
+	if !access.IsWord(word) {
 		return &usageError{a.cmd, fmt.Sprintf("%q is no four-letter word of servers", word), "help words lists them"}
 	}
 	if len(a.words) > 1 {

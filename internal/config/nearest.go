@@ -19,15 +19,15 @@ func nearest(unknown string, known []string) string {
 		if apart := len(unknown) - len(name); apart >= bestDistance || -apart >= bestDistance {
 			continue
 		}
-		if d := editDistance(strings.ToLower(unknown), strings.ToLower(name)); d < bestDistance {
+		if d := EditDistance(strings.ToLower(unknown), strings.ToLower(name)); d < bestDistance {
 			best, bestDistance = name, d
 		}
 	}
 	return best
 }
 
-// editDistance counts inserted, deleted, replaced and swapped neighbouring bytes between a and b.
-func editDistance(a, b string) int {
+// EditDistance counts inserted, deleted, replaced and swapped neighbouring bytes between a and b.
+func EditDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
