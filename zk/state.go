@@ -137,7 +137,9 @@ type WaitError struct {
 }
 
 // Error names the last failure of each server tried.
-func (e *WaitError) Error() string { return fmt.Sprintf("zk: wait for a connection: %v%s", e.Err, e.text) }
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("zk: wait for a connection: %v%s", e.Err, e.text)
+}
 
 // Unwrap returns Err.
 func (e *WaitError) Unwrap() error { return e.Err }
