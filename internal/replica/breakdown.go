@@ -20,6 +20,7 @@ type breakdown struct {
 	// report returns the error to end with, and keeps what is known.
 	report   func(e quorum.Entry, cause any, about string) error
 	happened atomic.Bool // and mu is locked
+	applying atomic.Bool // an Apply is under way, and mu is locked
 	entry    quorum.Entry
 	requests int // of entry that were applied
 }
@@ -32,6 +33,16 @@ func (r *Replica) breakDown(err *error) {
 		about := fmt.Sprintf("last zxid %#x, state at entry %d of term %d\n\n%s", r.tree.LastZxid(), r.tree.LastIndex(), r.tree.LastTerm(),
 			tree.Describe(b.entry.Data[min(digestSize, len(b.entry.Data)):], b.requests))
 		*err = b.report(b.entry, cause, about)
+	}
+}
+
+// awaitApply waits until no Apply is under way, or the connections of a broken Replica are
+// closed. Nothing that an entry means is shown before the whole entry is applied: if that
+// panics, and operators skip the entry, none of it has happened.
+func (r *Replica) awaitApply() {
+	if r.broken.applying.Load() {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
 	}
 }
 

@@ -85,6 +85,8 @@ type Client struct {
 	unanswered queue
 	out        []byte // frames to write
 	spare      []byte // the other output buffer
+	applied    bool   // out may hold something of an Apply that is under way
+	awaitApply func() // waits for that
 	taken      int    // bytes of the buffer that is being written
 	flushing   bool   // somebody is writing out's predecessor
 	postponed  bool   // whoever flushes is to call more

@@ -94,6 +94,9 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.timeout = r.limits.clampTimeout(req.Timeout)
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
+	c.mu.Lock()
+	c.awaitApply = r.awaitApply
+	c.mu.Unlock()
 	c.connecting = true
 	r.connecting++
 	c.stats.received.Add(1)
@@ -240,7 +243,7 @@ func (r *Replica) attached(res *tree.Result) {
 func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why string) {
 	r.settled(c)
 	c.mu.Lock()
-	c.attach = nil
+	c.attach, c.applied = nil, true
 	var start int
 	c.out, start = jute.BeginFrame(c.out)
 	c.out = jute.EndFrame(reply.Append(c.out), start)

@@ -5,8 +5,19 @@ package replica
 
 // TakeOutput hands the waiting output to whoever flushes. With nothing left it
 // ends the flushing and returns nil; last says that the connection is to be
-// closed then. done returns the buffer taken before.
+// closed then. done returns the buffer taken before. It waits for an Apply that
+// part of the output is of.
 func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
+	out, last, await := c.takeOutput(done)
+	if await != nil {
+		await()
+	}
+	return out, last
+}
+
+// takeOutput is TakeOutput without the wait: await, if not nil, is to be called before
+// anything of out is written.
+func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes) {
@@ -25,10 +36,13 @@ func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 		if c.flushing = false; cap(c.out) == 0 {
 			c.out, c.spare = c.spare, nil // most connections need only one buffer
 		}
-		return nil, c.closing
+		return nil, c.closing, nil
+	}
+	if c.applied {
+		c.applied, await = false, c.awaitApply
 	}
 	out, c.out, c.spare = c.out, c.spare, nil
-	return out, false
+	return out, false, await
 }
 
 // TryOutput writes waiting output as far as that can't block. It returns what

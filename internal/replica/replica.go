@@ -109,11 +109,13 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	}()
 	now := r.now()
 	r.mu.Lock()
+	r.broken.applying.Store(true)
 	defer r.breakDown(&err)
 	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
 	for _, e := range entries {
 		r.broken.entry, r.broken.requests = e, 0
 		if err := r.applyEntry(e, visit); err != nil {
+			r.broken.applying.Store(false)
 			r.mu.Unlock()
 			newer, diverged := (*tree.NewerError)(nil), (*quorum.DivergedAloneError)(nil)
 			if errors.As(err, &newer) || errors.As(err, &diverged) {
@@ -128,6 +130,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	r.answers.flush(r)
 	push = r.flush()
 	r.broken.entry = quorum.Entry{} // its memory is the log's
+	r.broken.applying.Store(false)
 	r.mu.Unlock()
 	return nil
 }
@@ -231,6 +234,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		return
 	}
 	req := c.unanswered.front()
+	c.applied = true
 	out, start := jute.BeginFrame(c.out)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
 	out = h.Append(out)
@@ -308,7 +312,7 @@ func (r *Replica) fire(ev *tree.Event, zxid int64) {
 		}
 		c.mu.Lock()
 		if !c.closed && !c.closing {
-			c.out = append(c.out, r.event...)
+			c.out, c.applied = append(c.out, r.event...), true
 			c.stats.sent.Add(1)
 			told++
 			r.touch(c)
