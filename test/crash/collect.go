@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/history"
@@ -60,10 +61,15 @@ func (c *Collector) Read(dirs []string, all bool) error {
 		return fmt.Errorf("read the log of server %d: %w", c.server, err)
 	}
 	defer d.Close()
-	return c.take(d.Log(), all)
+	return c.take(d, all)
 }
 
-func (c *Collector) take(log *storage.Log, all bool) error {
+func (c *Collector) take(d *storage.Dir, all bool) error {
+	log := d.Log()
+	skips, err := d.Skips()
+	if err != nil {
+		return err
+	}
 	first, err := log.FirstIndex()
 	if err != nil {
 		return err
@@ -92,7 +98,7 @@ func (c *Collector) take(log *storage.Log, all bool) error {
 		for _, e := range entries {
 			// Type 0 is a normal entry; others change the membership.
 			data := e.GetData()
-			if e.GetType() != 0 {
+			if e.GetType() != 0 || slices.ContainsFunc(skips, func(s storage.Skip) bool { return s.Agreed && s.Index == e.GetIndex() }) {
 				data = nil
 			}
 			if err := c.entry(e.GetTerm(), e.GetIndex(), data); err != nil {

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -244,32 +245,40 @@ func contents(t testing.TB, addr string) string {
 	return text.String()
 }
 
-// diverge makes the state of a server that is down another one, in a snapshot of
-// it that is whole: the last batch of requests has done nothing. voters are the servers.
-func diverge(s *Server, voters ...uint64) error {
+// open opens the data of a server that is down, with the state of its newest snapshot.
+func (s *Server) open() (*storage.Dir, *replica.Replica, error) {
 	cluster, err := storage.ReadIdentity(storage.OS{}, s.Data(), s.LogDir())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	dir, err := storage.Open(storage.Options{Dir: s.Data(), LogDir: s.LogDir(), ClusterID: cluster})
 	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	registry, err := auth.New(auth.Options{})
-	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	treeOptions := restore.Options(cluster, nil, tree.FeatureLevelMax)
 	begin, err := restore.Newest(dir, treeOptions, nil)
 	if err != nil {
+		return nil, nil, errors.Join(err, dir.Close())
+	}
+	registry, err := auth.New(auth.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, dir.Close())
+	}
+	return dir, replica.New(replica.Options{
+		ID: uint64(s.ID), Servers: 3, Auth: registry, Tree: begin, // more than one: alone it would stop where the log tells of another state
+		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
+	}), nil
+}
+
+// diverge makes the state of a server that is down another one, in a snapshot of
+// it that is whole: the last batch of requests has done nothing. voters are the servers.
+func diverge(s *Server, voters ...uint64) error {
+	dir, state, err := s.open()
+	if err != nil {
 		return err
 	}
-	applied := begin.LastIndex()
-	state := replica.New(replica.Options{
-		ID: uint64(s.ID), Servers: len(voters), Auth: registry, Tree: begin,
-		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
-	})
+	defer dir.Close()
+	applied, _, _ := state.Position()
 	hard, conf, err := dir.Log().InitialState()
 	if err != nil {
 		return err

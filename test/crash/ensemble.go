@@ -32,7 +32,9 @@ type Options struct {
 	// them under.
 	Hosts []string
 	Wraps [][]string
-	// Programs, if set, are the servers' programs.
+	// Program, if set, is the servers' program in place of the one that Build makes.
+	Program string
+	// Programs, if set, are the servers' programs, one of which may be of an older version.
 	Programs []string
 }
 
@@ -85,7 +87,10 @@ const startAttempts = 3
 // the test; if the test failed, the ends of the logs are shown.
 func Start(t testing.TB, o Options) *Ensemble {
 	t.Helper()
-	program := Build(t)
+	program := o.Program
+	if program == "" {
+		program = Build(t)
+	}
 	for attempt := 1; ; attempt++ {
 		e, err := layOut(t, program, o)
 		if err == nil {
