@@ -77,7 +77,7 @@ func (s *session) connect() (*link, error) {
 
 // endOf says why ctx, as made by connect, has ended.
 func (s *session) endOf(ctx context.Context) error {
-	if context.Cause(ctx) == ErrSessionExpired {
+	if errors.Is(context.Cause(ctx), ErrSessionExpired) {
 		return ErrSessionExpired
 	}
 	return ErrClosed

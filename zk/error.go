@@ -43,11 +43,7 @@ func (e *Error) Error() string {
 	if e.Server != "" {
 		b.WriteString(" at " + e.Server)
 	}
-	if code, ok := e.Err.(Code); ok {
-		b.WriteString(": " + code.String())
-	} else {
-		b.WriteString(": " + e.Err.Error())
-	}
+	b.WriteString(": " + strings.TrimPrefix(e.Err.Error(), "zookeeper: ")) // which a Code begins with
 	if e.detail != "" {
 		b.WriteString(": " + e.detail)
 	}
@@ -131,7 +127,7 @@ func hint(op jute.Op, code Code) string {
 // newError describes the failure of k by err at server ("" if it wasn't sent).
 func newError(k *call, server string, err error) *Error {
 	e := &Error{Op: k.op.String(), Path: k.path, Server: server, Err: err}
-	if code, ok := err.(Code); ok {
+	if code, ok := errors.AsType[Code](err); ok {
 		e.detail = hint(k.op, code)
 		e.retryable = code == ErrThrottledOp
 	}

@@ -188,7 +188,7 @@ func (s *session) failCalls(server string, cause, why error) {
 		if tooLarge, ok := errors.AsType[*jute.FrameSizeError](why); ok && sent && k == s.blamed {
 			*e = Error{Op: e.Op, Path: e.Path, Server: server, Err: ErrReplyTooLarge, maybeApplied: e.maybeApplied,
 				detail: fmt.Sprintf("it has %d bytes, and Options.MaxResponseBytes is %d", tooLarge.Size, tooLarge.Max)}
-		} else if cause != ErrConnectionLoss {
+		} else if !errors.Is(cause, ErrConnectionLoss) {
 			e.Err, e.retryable = cause, false
 		}
 		k.err = e
@@ -211,7 +211,7 @@ func (s *session) failCalls(server string, cause, why error) {
 func (s *session) finish(end error) {
 	state := StateClosed
 	switch {
-	case end == ErrSessionExpired:
+	case errors.Is(end, ErrSessionExpired):
 		state = StateExpired
 	case errors.Is(end, ErrAuthFailed):
 		state = StateAuthFailed

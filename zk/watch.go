@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -78,7 +79,7 @@ func (w *Watch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
 			e, end := w.box.next(ctx)
-			if end == ErrWatchEnded {
+			if errors.Is(end, ErrWatchEnded) {
 				return
 			}
 			if !yield(e, end) || end != nil {

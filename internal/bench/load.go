@@ -108,7 +108,7 @@ func (l *load) run(ctx context.Context) (result, error) {
 	defer cancel(nil)
 	context.AfterFunc(ctx, func() {
 		for _, c := range l.conns {
-			if context.Cause(ctx) != errLoadDone {
+			if !errors.Is(context.Cause(ctx), errLoadDone) {
 				c.Net.Close()
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -57,9 +58,7 @@ func attackSlowReaders(f *field) error {
 			}
 			for b := make([]byte, 10); !f.over(); f.sleep(50 * time.Millisecond) {
 				c.nc.SetReadDeadline(time.Now().Add(time.Second))
-				if _, err := c.nc.Read(b); err != nil && err != io.EOF {
-					continue
-				} else if err == io.EOF {
+				if _, err := c.nc.Read(b); errors.Is(err, io.EOF) {
 					break
 				}
 			}

@@ -99,13 +99,10 @@ func ops(paths []string, op func(string) zk.MultiOp) []zk.MultiOp {
 
 // readable reports whether r is of a znode that exists and may be read.
 func readable(r zk.MultiResult) (bool, error) {
-	switch r.Err {
-	case nil:
-		return true, nil
-	case zk.ErrNoNode, zk.ErrNoAuth:
+	if errors.Is(r.Err, zk.ErrNoNode) || errors.Is(r.Err, zk.ErrNoAuth) {
 		return false, nil
 	}
-	return false, r.Err
+	return r.Err == nil, r.Err
 }
 
 // pipelined sends n requests, requestsAtOnce under way, and takes the replies in

@@ -129,13 +129,13 @@ func (h *Held) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	before := h.gone
 	h.mu.Unlock()
-	if before == ErrReleased {
+	if errors.Is(before, ErrReleased) {
 		return nil
 	}
 	gone := h.finish(ErrReleased)
 	// A lock that counts as lost may still have its znode, and with it its place.
 	err := remove(ctx, h.c, h.path)
-	if gone != ErrReleased {
+	if !errors.Is(gone, ErrReleased) {
 		return fmt.Errorf("recipe: unlock %s: %w", h.path, gone)
 	}
 	if errors.Is(err, zk.ErrNoNode) || zk.SessionLost(err) {
@@ -189,7 +189,7 @@ func (h *Held) watchStates(life context.Context, states *zk.States) {
 
 // watchNode notices that somebody deleted the lock's znode.
 func (h *Held) watchNode(life context.Context) {
-	for h.Context().Err() == nil || context.Cause(h.Context()) == ErrSuspended {
+	for h.Context().Err() == nil || errors.Is(context.Cause(h.Context()), ErrSuspended) {
 		_, ok, w, err := h.c.ExistsW(life, h.path)
 		switch {
 		case err != nil && again(life, err):

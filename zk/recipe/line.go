@@ -149,7 +149,7 @@ func (l *line) lock(ctx context.Context, wait bool) (*Held, error) {
 		if err == nil {
 			return hold(ctx, l.c, path, czxid), nil
 		}
-		if err == errVanished && pause(ctx, rest) {
+		if errors.Is(err, errVanished) && pause(ctx, rest) {
 			continue // line up again, at the end
 		}
 		remove(ctx, l.c, path) // at the latest with the session

@@ -50,7 +50,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 		if err == nil {
 			return hold(ctx, s.c, path, czxid), nil
 		}
-		if err == errVanished && pause(ctx, rest) {
+		if errors.Is(err, errVanished) && pause(ctx, rest) {
 			continue
 		}
 		remove(ctx, s.c, path) // at the latest with the session

@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -80,7 +81,7 @@ func (p *player) connect(s *step, seat *seat) error {
 	p.now.err = done
 	if err != nil {
 		p.now.err = ended
-		if err == errSilent {
+		if errors.Is(err, errSilent) {
 			p.now.err = noReply
 		}
 		l.close()
@@ -125,7 +126,7 @@ func (p *player) keepHello(r jute.ConnectResponse, d *jute.Decoder) {
 // drain reads a connection whose session moved to another one to its end.
 func (p *player) drain(conn int, l *line) {
 	defer l.close()
-	if _, err := l.next(silence, p.hear(conn)); err == nil || err == errSilent {
+	if _, err := l.next(silence, p.hear(conn)); err == nil || errors.Is(err, errSilent) {
 		p.now.fields = append(p.now.fields, text("former connection", "still open"))
 	}
 }

@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -144,7 +145,7 @@ func (p *player) request(s *step, seat *seat) {
 	}
 	seat.line.write(frame)
 	r, err := seat.line.next(patiently, hear)
-	silent := err == errSilent || (err == nil && r.header.Xid == jute.XidPing && xid != jute.XidPing)
+	silent := errors.Is(err, errSilent) || (err == nil && r.header.Xid == jute.XidPing && xid != jute.XidPing)
 	switch {
 	case silent:
 		p.now.err = noReply
@@ -176,7 +177,7 @@ func (p *player) request(s *step, seat *seat) {
 func (p *player) probe(seat *seat, hear func([]field)) {
 	r, err := seat.line.next(patience, hear)
 	switch {
-	case err == errSilent:
+	case errors.Is(err, errSilent):
 		p.now.fields = append(p.now.fields, text("ping", noReply))
 		p.lose(seat)
 	case err != nil:

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // statOf returns what goes with an error: nil if nobody has answered.
 func statOf(s zooid.Stat, err error) *Stat {
-	if err == ErrConnectionClosed || err == ErrInvalidPath {
+	if errors.Is(err, ErrConnectionClosed) || errors.Is(err, ErrInvalidPath) {
 		return nil
 	}
 	return &Stat{
@@ -258,7 +259,7 @@ func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl 
 		}
 		var created string
 		created, _, err = client.CreateProtected(ctx, path, data, zooid.ModeEphemeralSequential, aclOf(acl))
-		if err = errorOf(err); err != ErrSessionExpired {
+		if err = errorOf(err); !errors.Is(err, ErrSessionExpired) {
 			return created, err
 		}
 	}

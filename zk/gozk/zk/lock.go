@@ -3,6 +3,7 @@ package zk
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,15 +57,20 @@ const (
 	leaveTries = 10
 )
 
+// over are the errors after which nothing is left to delete, or nobody may.
+var over = []error{ErrNoNode, ErrNoAuth, ErrSessionExpired, ErrAuthFailed, ErrClosing}
+
 // leave deletes a place in the line that nobody wants, also when the network is away
 // for now: the session may outlast that, and everybody behind would wait for it. The
 // name has a UUID, so a repeated deletion hits nothing else.
 func (l *Lock) leave(mine string) {
 	for refused := 0; refused < leaveTries; {
-		switch err := l.c.Delete(mine, -1); err {
-		case nil, ErrNoNode, ErrNoAuth, ErrSessionExpired, ErrAuthFailed, ErrClosing:
+		err := l.c.Delete(mine, -1)
+		is := func(target error) bool { return errors.Is(err, target) }
+		switch {
+		case err == nil, slices.ContainsFunc(over, is):
 			return
-		case ErrConnectionClosed, ErrNoServer:
+		case is(ErrConnectionClosed), is(ErrNoServer):
 		default:
 			refused++
 		}
@@ -85,12 +91,12 @@ func (l *Lock) Unlock() error {
 	}
 	err := l.c.Delete(l.mine, -1)
 	switch {
-	case err == ErrNoNode && l.unsure:
+	case errors.Is(err, ErrNoNode) && l.unsure:
 		err = nil
-	case err == ErrConnectionClosed || err == ErrNoServer:
+	case errors.Is(err, ErrConnectionClosed) || errors.Is(err, ErrNoServer):
 		l.unsure = true
 		return err
-	case err != nil && err != ErrNoNode && err != ErrSessionExpired:
+	case err != nil && !errors.Is(err, ErrNoNode) && !errors.Is(err, ErrSessionExpired):
 		return err
 	}
 	l.mine, l.unsure = "", false
@@ -106,14 +112,14 @@ func (l *Lock) enter(data []byte) (string, error) {
 	for range enterTries {
 		var mine string
 		mine, err = l.c.CreateProtectedEphemeralSequential(l.path+"/lock-", data, l.acl)
-		if err != ErrNoNode {
+		if !errors.Is(err, ErrNoNode) {
 			return mine, err
 		}
 		for i := 1; i <= len(l.path); i++ {
 			if i < len(l.path) && l.path[i] != '/' {
 				continue
 			}
-			if _, err := l.c.Create(l.path[:i], []byte{}, FlagPersistent, l.acl); err != nil && err != ErrNodeExists {
+			if _, err := l.c.Create(l.path[:i], []byte{}, FlagPersistent, l.acl); err != nil && !errors.Is(err, ErrNodeExists) {
 				return "", err
 			}
 		}
@@ -147,7 +153,7 @@ func (l *Lock) await(mine string) error {
 			return nil
 		}
 		_, _, gone, err := l.c.GetW(l.path + "/" + before)
-		if err == ErrNoNode {
+		if errors.Is(err, ErrNoNode) {
 			continue
 		}
 		if err != nil {
