@@ -27,6 +27,7 @@ func lines(t *testing.T, file string) []string {
 // ownMetrics are those that ZooKeeper has not.
 var ownMetrics = []string{
 	"clock_correction_ms",
+	"disk_free_bytes", "disk_level",
 	"feature_level",
 	"memory_identities",
 	"memory_input",

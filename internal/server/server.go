@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -46,6 +47,10 @@ type Server struct {
 	fatal     chan error
 	// spaceRefuse is the free space (bytes) below which clients' writes are refused.
 	spaceRefuse uint64
+
+	// spaceFree and spaceLevel are of the last look at the disk; the level is a
+	// storage.SpaceLevel.
+	spaceFree, spaceLevel atomic.Int64
 
 	// descriptorsMax is how many connections of clients the limit of open files allows.
 	descriptorsMax int

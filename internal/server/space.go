@@ -110,6 +110,8 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	if seen.level != before.level {
 		s.reportSpace(before.level, state)
 	}
+	s.spaceFree.Store(int64(state.Free))
+	s.spaceLevel.Store(int64(seen.level))
 	s.replica.Space(state)
 	return s.handOver(before, seen)
 }

@@ -45,6 +45,16 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestSpaceGauges: mntr has the free space, and what it allows.
+func TestSpaceGauges(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	free, level := s.metric("disk_free_bytes"), storage.SpaceLevel(s.metric("disk_level"))
+	if free <= 0 || level < storage.SpaceOK || level > storage.SpaceRefuse {
+		t.Errorf("%d bytes are free, level %d", free, level)
+	}
+}
+
 // TestSpaceLimits: the limit is known before the data directory is there.
 func TestSpaceLimits(t *testing.T) {
 	t.Parallel()

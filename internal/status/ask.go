@@ -50,6 +50,8 @@ type serverRow struct {
 	Disk     int64  `json:"disk"` // bytes of the data and log directories
 	Version  string `json:"version,omitempty"`
 	State    string `json:"state"`
+	// Trouble is what a server that serves refuses to do, and why.
+	Trouble string `json:"trouble,omitempty"`
 
 	secure   string      // address of the port for TLS
 	access   *cli.Access // how servers are reached; nil for plain
@@ -62,6 +64,7 @@ type serverRow struct {
 	synced  int      // followers that a leader says are up to date
 	voters  int      // that the server knows of; 0 if it didn't tell
 	refuses []string // four-letter words
+	soon    string   // what will become a trouble
 }
 
 // ask fills the row in. It blocks for a few askTimeout at most.
@@ -134,7 +137,7 @@ func (row *serverRow) name() string {
 // rank orders servers: what needs attention first, then the leader.
 func (row *serverRow) rank() int {
 	switch {
-	case row.State == stateLagging:
+	case row.State == stateLagging || row.State == stateOK && row.Trouble != "":
 		return 2
 	case row.State == stateReadOnly || row.State == stateLeaderless:
 		return 1
@@ -187,6 +190,7 @@ func (row *serverRow) monitor() {
 		return
 	}
 	var global, local int64 = -1, 0
+	var resources resources
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		switch key {
@@ -198,11 +202,56 @@ func (row *serverRow) monitor() {
 			row.voters = int(max(number(value), 0))
 		case "zk_synced_followers":
 			row.synced = int(max(number(value), 0))
+		default:
+			resources.note(key, number(value))
 		}
 	}
+	row.Trouble, row.soon = resources.trouble()
 	if global >= 0 {
 		row.Sessions = global + local
 	}
+}
+
+// resources are what mntr tells of a server's disk and memory.
+type resources struct{ diskFree, diskLevel, memoryUsed, memoryLimit int64 }
+
+func (r *resources) note(key string, n int64) {
+	switch key {
+	case "zk_disk_free_bytes":
+		r.diskFree = n
+	case "zk_disk_level":
+		r.diskLevel = n
+	case "zk_memory_used":
+		r.memoryUsed = n
+	case "zk_memory_limit":
+		r.memoryLimit = n
+	}
+}
+
+// Shares of the limit of memory at which servers refuse things, in percent.
+const (
+	memorySessionsRefused = 85
+	memoryWritesRefused   = 95
+)
+
+// trouble says what the server refuses, and what it soon will; "" is nothing.
+func (r *resources) trouble() (now, soon string) {
+	var all []string
+	switch r.diskLevel {
+	case 1:
+		soon = fmt.Sprintf("its disk fills up, %s are free: make room before it refuses writes", bytesText(r.diskFree))
+	case 2:
+		all = append(all, fmt.Sprintf("its disk is nearly full, %s are free: it refuses writes until there is room", bytesText(r.diskFree)))
+	}
+	if r.memoryLimit > 0 {
+		switch share := r.memoryUsed / max(r.memoryLimit/100, 1); {
+		case share >= memoryWritesRefused:
+			all = append(all, fmt.Sprintf("its memory is nearly used up, %d %% of memory.limit: it refuses creates and larger sets", share))
+		case share >= memorySessionsRefused:
+			all = append(all, fmt.Sprintf("its memory is short, %d %% of memory.limit: it refuses new sessions of the address that takes most", share))
+		}
+	}
+	return strings.Join(all, "; "), soon
 }
 
 // disk adds what dirs tells. A server whose log lies in its data directory names

@@ -86,12 +86,23 @@ func painted(colours bool, colour, text string) string {
 
 func (row *serverRow) colour() string {
 	switch {
-	case row.State == stateOK:
+	case row.State == stateOK && row.Trouble == "":
 		return ""
-	case row.State == stateReadOnly || row.State == stateLagging || row.State == stateLeaderless:
+	case row.State == stateOK || row.State == stateReadOnly || row.State == stateLagging || row.State == stateLeaderless:
 		return yellow
 	}
 	return red
+}
+
+// stateText returns the state, and the trouble of a server that is well otherwise.
+func (row *serverRow) stateText() string {
+	switch {
+	case row.Trouble == "":
+		return row.State
+	case row.State == stateOK:
+		return row.Trouble
+	}
+	return row.State + "; " + row.Trouble
 }
 
 // cells returns the row as text; a dash stands for what the server didn't tell.
@@ -115,7 +126,7 @@ func (row *serverRow) cells() []string {
 	version, _, _ := strings.Cut(row.Version, ", built on")
 	return []string{
 		known(row.ID), text(row.Address), text(row.Role), known(row.Epoch), text(row.Zxid), text(row.lagText),
-		known(row.Clients), known(row.Sessions), disk, text(version), row.State,
+		known(row.Clients), known(row.Sessions), disk, text(version), row.stateText(),
 	}
 }
 

@@ -47,8 +47,10 @@ Servers that take TLS alone are asked with the flags of zooid cli: -tls-ca,
 LAG is in changes: what the leader had half a second ago and the server still
 has not. EPOCH and ZXID are those of the last change applied.
 
-exit code: 0 all is well; 1 the ensemble serves, but a server is missing or
-behind; 2 there is no quorum, or it can't be told.
+STATE names a server that is short of disk or memory, and what it refuses.
+
+exit code: 0 all is well; 1 the ensemble serves, but a server is missing, behind
+or short of something; 2 there is no quorum, or it can't be told.
 `
 
 // The exit codes of Main.
@@ -348,6 +350,9 @@ func (o *overview) judge(alone bool) int {
 		if !well {
 			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.State))
 		}
+		if row.Trouble != "" {
+			o.Why = append(o.Why, fmt.Sprintf("%s: %s", row.name(), row.Trouble))
+		}
 	}
 	if lead != nil {
 		voters = max(voters, lead.voters) // not all may have been asked
@@ -364,6 +369,11 @@ func (o *overview) judge(alone bool) int {
 		quorum = o.Servers[0].State == stateOK
 	}
 	o.Hints = whitelistHints(o.Servers)
+	for _, row := range o.Servers {
+		if row.soon != "" {
+			o.Hints = append(o.Hints, row.name()+": "+row.soon)
+		}
+	}
 	o.Summary = summary(lead, alone, serving, voters)
 	slices.SortStableFunc(o.Servers, func(a, b *serverRow) int { return cmp.Compare(a.rank(), b.rank()) })
 	switch {

@@ -298,3 +298,40 @@ func TestStatusOfServer(t *testing.T) {
 		t.Errorf("code %d, table\n%s", code, out.String())
 	}
 }
+
+// TestStatusNamesShortResources: a server without room serves, and the table says what it refuses; one whose disk fills
+// up is well, and a hint tells.
+func TestStatusNamesShortResources(t *testing.T) {
+	t.Parallel()
+	const roomy = "zk_disk_free_bytes\t99999999999\nzk_disk_level\t0\nzk_memory_used\t10\nzk_memory_limit\t1000\n"
+	for name, c := range map[string]struct {
+		mntr string
+		code int
+		want string
+	}{
+		"room":        {roomy, exitWell, " ok"},
+		"no limit":    {"zk_memory_used\t10\nzk_memory_limit\t0\n", exitWell, " ok"},
+		"fills up":    {"zk_disk_free_bytes\t2147483648\nzk_disk_level\t1\n", exitWell, "hint: server 2 ("},
+		"full":        {"zk_disk_free_bytes\t536870912\nzk_disk_level\t2\n", exitDegraded, "its disk is nearly full, 512.0 MiB are free: it refuses writes until there is room"},
+		"memory":      {"zk_memory_used\t870\nzk_memory_limit\t1000\n", exitDegraded, "87 % of memory.limit: it refuses new sessions"},
+		"more memory": {"zk_memory_used\t960\nzk_memory_limit\t1000\n", exitDegraded, "96 % of memory.limit: it refuses creates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rows []*serverRow
+			for i, mode := range []string{"leader", "follower", "follower"} {
+				mntr := roomy
+				if i == 1 {
+					mntr = c.mntr
+				}
+				address := answering(t, map[string]string{"srvr": srvr(mode, 7<<32|20), "mntr": mntr, "dirs": "datadir_size: 1\nlogdir_size: 1\n"})
+				rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: address})
+			}
+			o, code := look(rows, time.Millisecond)
+			var b strings.Builder
+			if err := o.printTable(&b, false); err != nil || code != c.code || !strings.Contains(b.String(), c.want) {
+				t.Errorf("code %d, %v; want %d and %q in\n%s", code, err, c.code, c.want, b.String())
+			}
+		})
+	}
+}
