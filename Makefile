@@ -7,7 +7,7 @@ GO ?= go
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
 STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERSION))
 
-.PHONY: build install release lint run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
+.PHONY: build install release lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o bin/zooid ./cmd/zooid
@@ -25,6 +25,12 @@ release:
 # What the compiler doesn't find; `test/lint.sh vuln` looks up known vulnerabilities. The tools' versions are pinned in the script.
 lint:
 	GO=$(GO) test/lint.sh
+
+# The server is for Linux and macOS, the client, its recipes and the shell for Windows too.
+cross:
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=darwin $(GO) build ./cmd/... ./internal/... ./jute ./zk/...
+	CGO_ENABLED=0 GOOS=windows $(GO) build ./jute ./zk/... ./internal/cli ./cmd/zooid
 
 run: build
 	./bin/zooid server

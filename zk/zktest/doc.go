@@ -12,5 +12,8 @@
 // The servers are Zooid's own, on loopback ports the kernel chooses, with data
 // directories that go with the test. Clients reach them through a TCP proxy each,
 // whose address stays when a server restarts. [NewProxy] puts the same faults in
-// front of any other server.
+// front of any other server. [Serve] runs servers outside of a test.
+//
+// Servers run on Linux and macOS. On other systems the package has [NewProxy] and
+// [Expire].
 package zktest

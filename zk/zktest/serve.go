@@ -1,3 +1,5 @@
+//go:build unix
+
 package zktest
 
 import (
@@ -7,16 +9,6 @@ import (
 	"slices"
 	"sync"
 )
-
-// A host is what servers run in: a test or, for Serve, a program.
-type host interface {
-	Helper()
-	Cleanup(func())
-	TempDir() string
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
 
 // Serve is Start outside of a test, as in an example or a demonstration. The caller
 // must Close the Ensemble.

@@ -1,0 +1,25 @@
+//go:build unix
+
+package main
+
+import (
+	"github.com/zooid-project/zooid/internal/bench"
+	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/status"
+)
+
+func commands() []command {
+	return []command{
+		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"init", "[-dir DIR] HOST…", "write the configuration of a new ensemble", runInit},
+		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
+		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
+		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
+		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
+		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
+		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
+		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
+		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
+		{"version", "", "print the version", runVersion},
+	}
+}

@@ -1,0 +1,15 @@
+//go:build !unix
+
+package main
+
+import "github.com/zooid-project/zooid/internal/status"
+
+// The server and what works on its files run on Linux and macOS.
+func commands() []command {
+	return []command{
+		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
+		{"status", "[-json] HOST…", "the ensemble at a glance", status.Main},
+		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
+		{"version", "", "print the version", runVersion},
+	}
+}

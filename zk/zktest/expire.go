@@ -1,0 +1,71 @@
+package zktest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// readyWait bounds how long servers may take to be of use.
+const readyWait = 30 * time.Second
+
+// Expire ends c's session at the server, as if c had been silent for too long, and
+// waits until c knows. It works with any ZooKeeper server.
+func Expire(t testing.TB, c *zk.Client, connect string) {
+	t.Helper()
+	if err := expire(c, connect); err != nil {
+		t.Errorf("zktest: expire session 0x%x: %v", c.Session().ID, err)
+	}
+}
+
+func expire(c *zk.Client, connect string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	states := c.States()
+	defer states.Close()
+	for {
+		if err := c.Wait(ctx); err != nil {
+			return ignoreLost(err)
+		}
+		// Another client takes the session over and closes it, unless c has taken
+		// it back before.
+		thief, err := zk.Open(ctx, connect, zk.Options{Resume: c.Session()})
+		if err != nil {
+			return ignoreLost(err)
+		}
+		thief.Close()
+		noticed, cancel := context.WithTimeout(ctx, expireNotice)
+		err = untilFinal(noticed, states)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// expireNotice is how long a client may take to learn that its session is over
+// before Expire tries again.
+const expireNotice = 2 * time.Second
+
+func untilFinal(ctx context.Context, states *zk.States) error {
+	for {
+		change, err := states.Next(ctx)
+		switch {
+		case err == nil && change.State.Final(), zk.SessionLost(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("the client doesn't notice: %w", err)
+		}
+	}
+}
+
+// ignoreLost drops the error that says that the session is over already.
+func ignoreLost(err error) error {
+	if zk.SessionLost(err) {
+		return nil
+	}
+	return err
+}
