@@ -134,14 +134,18 @@ func replaceAndKill(t *testing.T, rng *rand.Rand) {
 	go writeUntil(t.Context(), c, stop, acked)
 	asks := open(t, e.Servers[1])
 	defer asks.Close()
-	changed := make(chan struct{})
+	var joining []string
+	for i, line := range lines[3:] { // a server that joins must say where it serves clients
+		joining = append(joining, line+";"+e.Servers[3+i].Addr)
+	}
+	changed := make(chan error, 1) // what the reconfig was answered
 	go func() {
-		defer close(changed)
 		for { // its answer may be lost with server 1
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_, _, err := asks.Reconfig(ctx, zk.Reconfig{Joining: lines[3:], Leaving: []string{"2", "3"}})
+			_, _, err := asks.Reconfig(ctx, zk.Reconfig{Joining: joining, Leaving: []string{"2", "3"}})
 			cancel()
 			if !errors.Is(err, zk.ErrNewConfigNoQuorum) {
+				changed <- err
 				return
 			}
 			time.Sleep(readyPause)
@@ -151,7 +155,9 @@ func replaceAndKill(t *testing.T, rng *rand.Rand) {
 	e.Servers[0].Kill()
 	close(stop)
 	written := <-acked
-	<-changed
+	if err := <-changed; errors.Is(err, zk.ErrBadArguments) {
+		t.Fatalf("the reconfig was refused: %v", err)
+	}
 	for _, s := range e.Servers[1:] {
 		if !s.Running() {
 			t.Fatalf("server %d has ended by itself", s.ID)
