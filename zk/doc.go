@@ -24,7 +24,7 @@
 // A client can prove who it is in three ways, on every connection before anything
 // else is sent; what it has created for [CreatorACL] is then its own:
 //
-//	zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("app:secret")}}}
+//	zk.Options{Auth: []zk.Auth{zk.DigestAuth("app", "secret")}}
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
 //	zk.Options{TLSConfig: &tls.Config{...}} // a certificate
 //
@@ -56,6 +56,9 @@
 //	zk.Retryable(err)                 certainly not applied, or only a read; may be sent again
 //	zk.MaybeApplied(err)              a write whose reply is missing
 //	zk.SessionLost(err)               the session is over: open a new client
+//
+// [Client.CreateAll] makes a znode and the parents it lacks, [Client.EnsurePath] a
+// whole path, and [Client.DeleteAll] deletes a tree.
 //
 // [Client.Multi] applies several writes or none. [Client.Pipeline] sends calls
 // without waiting for replies, and hands back a [Future] for each; after a lost
@@ -96,7 +99,7 @@
 // seen this session expire: who holds a lock must stop acting on it then. A
 // session that has expired is over, and so is its Client: ephemeral znodes and
 // watches are gone, every call fails with [ErrSessionExpired], and the user decides
-// what to open next. Without any contact the client itself gives up after 4/3 of the
+// what to open next, or has [Sessions] open it. Without any contact the client itself gives up after 4/3 of the
 // session timeout. [Client.Detach] leaves a session to be resumed by another process
 // (Options.Resume). With Options.ReadOnly a server that has lost its quorum will do,
 // for reading, until another is found.

@@ -50,7 +50,8 @@ type Options struct {
 	// it, the client ends with ErrSessionExpired.
 	Resume Session
 
-	// Auth are identities added to each connection before any request.
+	// Auth are identities added to each connection before any request; see
+	// DigestAuth.
 	Auth []Auth
 
 	// SASL, if set, logs in on each connection before anything else is sent. A

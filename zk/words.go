@@ -2,19 +2,43 @@ package zk
 
 import "github.com/zooid-project/zooid/jute"
 
-// The words of the protocol, under one import.
+// The words of the protocol are those of package jute, so that one import is enough.
 type (
-	Stat         = jute.Stat         // a znode's metadata
-	ACL          = jute.ACL          // one entry of an access control list
-	ID           = jute.ID           // an identity: scheme and id
-	Perm         = jute.Perm         // permission bits
-	CreateMode   = jute.CreateMode   // what kind of znode to create
-	EventType    = jute.EventType    // what happened to a watched path
-	WatcherType  = jute.WatcherType  // which watches to check or remove
-	AddWatchMode = jute.AddWatchMode // persistent or recursive
-	MultiOp      = jute.MultiOp      // one operation of a Multi or MultiRead
-	Code         = jute.Code         // an error code; errors.Is works with every one
-	Identity     = jute.ClientInfo   // one line of WhoAmI
+	// A Stat is a znode's metadata: Czxid, Version, EphemeralOwner, NumChildren and
+	// so on. Its times are milliseconds since 1970.
+	Stat = jute.Stat
+
+	// An ACL is one entry of an access control list: Perms for ID. OpenACL,
+	// CreatorACL and DigestACL return whole lists.
+	ACL = jute.ACL
+
+	// An ID is an identity: a Scheme and the ID in it.
+	ID = jute.ID
+
+	// A Perm is a set of permissions, printed as letters such as "cdrwa".
+	Perm = jute.Perm
+
+	// A CreateMode says what kind of znode to create.
+	CreateMode = jute.CreateMode
+
+	// An EventType says what happened to a watched path.
+	EventType = jute.EventType
+
+	// A WatcherType says which watches to check or remove.
+	WatcherType = jute.WatcherType
+
+	// An AddWatchMode says what AddWatch covers.
+	AddWatchMode = jute.AddWatchMode
+
+	// A MultiOp is one operation of a Multi or MultiRead, as CreateOp, DeleteOp and
+	// their like return it.
+	MultiOp = jute.MultiOp
+
+	// A Code is what a server answers where it refuses: an error, such as ErrNoNode.
+	Code = jute.Code
+
+	// An Identity is one line of WhoAmI: a Scheme and the User in it.
+	Identity = jute.ClientInfo
 )
 
 // The permission bits.
