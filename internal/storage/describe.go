@@ -92,19 +92,11 @@ func (p *printer) found(err error) {
 }
 
 func (p *printer) segment(path string, number uint64) error {
-	f, err := p.fs.OpenRead(path)
+	b, err := readSegment(p.fs, path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	b, err := readWhole(f, nil, size)
-	if err != nil {
-		return err
-	}
+	size := int64(len(b))
 	h, fault := parseSegmentHeader(b)
 	p.files++
 	p.line("segment %s, %d bytes", filepath.Base(path), size)

@@ -103,6 +103,10 @@ func walkSegment(fsys FS, path string, number uint64, before *segmentEnd, visit 
 	return true, nil
 }
 
+// segmentReadMax bounds a segment that is read whole: the largest batch, and room.
+const segmentReadMax = frameSizeMax + 1<<30
+
+// readSegment reads a segment whole, for people to look at.
 func readSegment(fsys FS, path string) ([]byte, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
@@ -112,6 +116,9 @@ func readSegment(fsys FS, path string) ([]byte, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
+	}
+	if size > segmentReadMax {
+		return nil, damaged(path, segmentReadMax, "%d bytes, more than any log segment has", size)
 	}
 	return readWhole(f, nil, size)
 }

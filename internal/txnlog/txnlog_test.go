@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -425,5 +426,28 @@ func TestHeldBytesMax(t *testing.T) {
 	}
 	if len(r.held) != heldBytesMax/size || r.applied != 2 {
 		t.Errorf("%d entries are held, %d shown", len(r.held), r.applied)
+	}
+}
+
+// TestHugeSegment: a file that pretends to be larger than any segment is damage, and nobody tries to hold it in memory.
+func TestHugeSegment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serve(t, 0, []string{dir}, func(*zk.Client) {})
+	segment := one(t, dir, ".log")
+	huge := filepath.Join(dir, "0000000000000099.log")
+	must(t, os.WriteFile(huge, nil, 0o600))
+	if err := os.Truncate(huge, 1<<42); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	var damage *storage.DamageError
+	for _, path := range []string{huge, segment} {
+		must(t, os.Rename(huge, path))
+		huge = path
+		for _, err := range []error{Show(io.Discard, Options{Dirs: []string{dir}}), Repair(io.Discard, dir)} {
+			if !errors.As(err, &damage) {
+				t.Errorf("%s: %v", filepath.Base(path), err)
+			}
+		}
 	}
 }
