@@ -61,6 +61,7 @@ func TestTidy(t *testing.T) {
 			t.Error(err)
 			return
 		}
+		importGroups(t, set, f)
 		n := set.File(f.Pos()).LineCount()
 		stem := strings.TrimSuffix(path.Base(file), ".go")
 		if strings.HasSuffix(stem, "_test") {
@@ -91,6 +92,22 @@ func TestTidy(t *testing.T) {
 		}
 		if !documented[pkg] {
 			t.Errorf("%s: no package comment", pkg)
+		}
+	}
+}
+
+// importGroups holds a file's imports to groups: the standard library's, a blank line, all others.
+func importGroups(t *testing.T, set *token.FileSet, f *ast.File) {
+	t.Helper()
+	standard := func(i *ast.ImportSpec) bool {
+		first, _, _ := strings.Cut(strings.Trim(i.Path.Value, `"`), "/")
+		return !strings.Contains(first, ".")
+	}
+	for n, spec := range f.Imports[min(1, len(f.Imports)):] {
+		before := f.Imports[n]
+		at := set.Position(spec.Pos())
+		if at.Line == set.Position(before.Pos()).Line+1 && standard(spec) != standard(before) {
+			t.Errorf("%s: the standard library's imports are a group of their own; put a blank line between", at)
 		}
 	}
 }

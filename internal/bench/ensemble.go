@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"github.com/zooid-project/zooid/internal/bench/wire"
 	"io"
 	"net"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
 // member is one process of a server started here: the only one, or one of an

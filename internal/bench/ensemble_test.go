@@ -3,13 +3,13 @@ package bench
 import (
 	"bytes"
 	"context"
-	"github.com/zooid-project/zooid/internal/bench/wire"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/internal/freeport"
 )
 

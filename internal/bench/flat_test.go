@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"github.com/zooid-project/zooid/internal/bench/wire"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
 func TestGrowthIsTheLargestAgainstTheFirst(t *testing.T) {

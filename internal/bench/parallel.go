@@ -3,10 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
-	"github.com/zooid-project/zooid/internal/bench/wire"
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
 // fileReserve is how many files the process needs besides connections.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zooid-project/zooid/internal/bench/wire"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
 )
 
 const (

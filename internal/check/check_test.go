@@ -3,9 +3,10 @@ package check
 import (
 	"bytes"
 	"fmt"
-	"github.com/zooid-project/zooid/internal/history"
 	"slices"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/history"
 )
 
 func report(t *testing.T, h *history.History, r *Report) {

@@ -1,8 +1,9 @@
 package check
 
 import (
-	"github.com/zooid-project/zooid/internal/history"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/history"
 )
 
 // FuzzCheck feeds any bytes through the reader and the checker: a damaged file

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"github.com/zooid-project/zooid/internal/history"
 	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/history"
 )
 
 // The exit codes of Main.

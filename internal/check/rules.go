@@ -2,11 +2,12 @@ package check
 
 import (
 	"fmt"
-	"github.com/zooid-project/zooid/internal/history"
 	"io"
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/history"
 )
 
 // A Rule is the name of a promise. The package comment says what each means.

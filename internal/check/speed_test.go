@@ -2,11 +2,12 @@ package check
 
 import (
 	"flag"
-	"github.com/zooid-project/zooid/internal/history"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/history"
 )
 
 var (

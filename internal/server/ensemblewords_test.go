@@ -1,12 +1,13 @@
 package server
 
 import (
-	"github.com/zooid-project/zooid/internal/fourletter"
 	"net"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter"
 )
 
 // TestWordsByRole: what a leader, a follower and an observer say of their ensemble.
