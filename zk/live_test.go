@@ -149,18 +149,9 @@ func sweep(t testing.TB, servers, root string) {
 		return
 	}
 	defer c.Close()
-	var remove func(path string)
-	remove = func(path string) {
-		names, _, err := c.Children(ctx, path)
-		if err != nil {
-			return
-		}
-		for _, name := range names {
-			remove(path + "/" + name)
-		}
-		c.Delete(ctx, path, zk.AnyVersion)
+	if err := c.DeleteAll(ctx, root); err != nil {
+		t.Error(err)
 	}
-	remove(root)
 }
 
 var world = zk.WorldACL(zk.PermAll)

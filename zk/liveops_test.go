@@ -438,3 +438,25 @@ func TestLiveCancelledContext(t *testing.T) {
 		fails(t, err, context.Canceled)
 	}
 }
+
+func TestLiveTrees(t *testing.T) {
+	t.Parallel()
+	c, _, ctx := live(t, zk.Options{})
+	for i := range 3 {
+		for j := range 250 {
+			if _, err := c.CreateAll(ctx, fmt.Sprintf("/tree/%d/%d/leaf", i, j), []byte("d"), zk.ModePersistent, zk.OpenACL()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, err := c.CreateAll(ctx, "/tree/0/0/leaf", nil, zk.ModePersistent, zk.OpenACL())
+	fails(t, err, zk.ErrNodeExists)
+	for range 2 {
+		if err := c.DeleteAll(ctx, "/tree"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, there, err := c.Exists(ctx, "/tree"); err != nil || there {
+		t.Errorf("/tree exists: %v, %v", there, err)
+	}
+}

@@ -202,7 +202,7 @@ func describe(h *history.History, i int) string {
 		var d jute.Decoder
 		d.Reset(e.Body)
 		w.Decode(&d)
-		return at + fmt.Sprintf("notification, zxid %#x, %s %s", e.Zxid, eventName(w.Type), w.Path)
+		return at + fmt.Sprintf("notification, zxid %#x, %s %s", e.Zxid, w.Type.String(), w.Path)
 	case history.KindDisconnect:
 		return at + "disconnect"
 	case history.KindDump:

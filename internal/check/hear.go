@@ -139,7 +139,7 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 		if n.deaf(forbidden.zxid) || c.excuse(k, n, e.Zxid) {
 			return
 		}
-		c.violate(W7, fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", eventName(w.Type), w.Path, forbidden.zxid), int(i))
+		c.violate(W7, fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", w.Type.String(), w.Path, forbidden.zxid), int(i))
 		return
 	}
 	c.unexpected(k, e, i, n, w.Type, misnumbered, mistyped)
@@ -158,7 +158,7 @@ func (k *conn) matchedAfter(j int) int {
 
 func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, skipped int64) {
 	x.matched = true
-	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", eventName(x.typ), x.n.path, x.zxid) }
+	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", x.typ.String(), x.n.path, x.zxid) }
 	switch {
 	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxHeard):
 	case x.overdue != 0 && e.Zxid <= 0: // a numbered one is out of order by X4 already
@@ -180,7 +180,7 @@ func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ ju
 	if n.deaf(at) {
 		return
 	}
-	what := fmt.Sprintf("%s of %s at zxid %#x", eventName(typ), n.path, e.Zxid)
+	what := fmt.Sprintf("%s of %s at zxid %#x", typ.String(), n.path, e.Zxid)
 	stays := modes(n.data, k)|modes(n.child, k) > modeStandard
 	for up := n.parent; up != nil && !stays; up = up.parent {
 		stays = modes(up.data, k)&modeRecursive != 0
@@ -207,7 +207,7 @@ func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ ju
 		} else if mistyped.stays {
 			rule = W6
 		}
-		c.violate(rule, fmt.Sprintf("%s: the event was %s", what, eventName(mistyped.typ)), int(i))
+		c.violate(rule, fmt.Sprintf("%s: the event was %s", what, mistyped.typ.String()), int(i))
 	case e.Zxid <= 0 && !c.opt.NotificationsUnnumbered:
 		c.violate(W5, what+" carries no zxid and no setWatches accounts for it", int(i))
 	case stays:
@@ -251,7 +251,7 @@ func (c *checker) unheard(k *conn, newest int64) {
 				continue // its ACL may be another, or the watch have fired before
 			}
 		}
-		what := fmt.Sprintf("connection %d was not told of %s of %s at zxid %#x", k.id, eventName(x.typ), x.n.path, x.zxid)
+		what := fmt.Sprintf("connection %d was not told of %s of %s at zxid %#x", k.id, x.typ.String(), x.n.path, x.zxid)
 		switch {
 		case x.overdue != 0 && x.due != 0:
 			c.violate(W5, what+" by its setWatches", int(x.overdue))
@@ -263,18 +263,4 @@ func (c *checker) unheard(k *conn, newest int64) {
 			c.violate(W4, what+", and the run ended at rest")
 		}
 	}
-}
-
-func eventName(t jute.EventType) string {
-	switch t {
-	case jute.EventNodeCreated:
-		return "NodeCreated"
-	case jute.EventNodeDeleted:
-		return "NodeDeleted"
-	case jute.EventNodeDataChanged:
-		return "NodeDataChanged"
-	case jute.EventNodeChildrenChanged:
-		return "NodeChildrenChanged"
-	}
-	return fmt.Sprintf("event type %d", t)
 }

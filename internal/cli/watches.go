@@ -107,7 +107,7 @@ type eventJSON struct {
 }
 
 func (s *shell) printEvent(e zk.Event) {
-	v := eventJSON{Event: eventWord(e.Type), Path: e.Path}
+	v := eventJSON{Event: e.Type.String(), Path: e.Path}
 	if e.Zxid > 0 {
 		v.Zxid = hex(e.Zxid)
 	}
@@ -126,23 +126,6 @@ func (s *shell) printWatcher(text string) {
 		s.out.w.Flush()
 		s.redraw()
 	}
-}
-
-// eventWord is the Java client's name of an event type.
-func eventWord(t zk.EventType) string {
-	switch t {
-	case zk.EventNodeCreated:
-		return "NodeCreated"
-	case zk.EventNodeDeleted:
-		return "NodeDeleted"
-	case zk.EventNodeDataChanged:
-		return "NodeDataChanged"
-	case zk.EventNodeChildrenChanged:
-		return "NodeChildrenChanged"
-	case zk.EventResync:
-		return "Resync"
-	}
-	return fmt.Sprintf("Unknown(%d)", t)
 }
 
 // followStates prints what happens to c's session after its first connection. The

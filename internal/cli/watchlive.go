@@ -62,7 +62,7 @@ type liveJSON struct {
 }
 
 func (s *shell) printLive(ctx context.Context, a *args, e zk.Event) {
-	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(jsonTime), Event: eventWord(e.Type), Path: e.Path}}
+	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(jsonTime), Event: e.Type.String(), Path: e.Path}}
 	if e.Zxid > 0 {
 		v.Zxid = hex(e.Zxid)
 	}
