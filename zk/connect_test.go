@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -234,4 +235,26 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	pool := x509.NewCertPool()
 	pool.AddCert(leaf)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// TestWaitError tells what each server said last, as errors.
+func TestWaitError(t *testing.T) {
+	t.Parallel()
+	c, err := New("127.0.0.1:1", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = c.Wait(ctx)
+	waited, ok := errors.AsType[*WaitError](err)
+	for ok && waited.Failures["127.0.0.1:1"] == nil { // the machine is slow
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		waited, ok = errors.AsType[*WaitError](c.Wait(ctx))
+		cancel()
+	}
+	if !ok || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(waited.Error(), "refused") {
+		t.Errorf("got %v", err)
+	}
 }

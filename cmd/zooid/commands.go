@@ -20,6 +20,7 @@ func commands() []command {
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
+		{"completion", "bash|zsh", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},
 	}
 }

@@ -252,7 +252,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		return "deleteall, or rm -r, removes a znode with everything below it"
 	case zk.ErrNoAuth:
 		if e.Op == "reconfig" {
-			return reconfigRights
+			return strings.ReplaceAll(reconfigRights, "\n", " ")
 		}
 		return "acl explain " + e.Path + " tells who may; addauth adds an identity"
 	case zk.ErrBadVersion:

@@ -82,6 +82,18 @@ func startFlags() []startFlag {
 	}
 }
 
+// StartFlags returns the shell's own flags, those without and with a value.
+func StartFlags() (switches, valued []string) {
+	for _, f := range startFlags() {
+		if f.value != "" {
+			valued = append(valued, "-"+f.name)
+		} else if f.name != "" {
+			switches = append(switches, "-"+f.name)
+		}
+	}
+	return switches, valued
+}
+
 // printStartFlags prints them as a part of the help text.
 func printStartFlags(w io.Writer) {
 	for _, f := range startFlags() {

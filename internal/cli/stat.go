@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/zk"
 )
-
-func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
 // hex returns a 64-bit number as ZooKeeper prints zxids and session ids.
 func hex(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -56,7 +57,7 @@ func alive(w *zk.Watch) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := w.Next(ctx)
-	return err == nil || ctx.Err() != nil && isCanceled(err)
+	return err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
 func (w *watches) closeAll() {

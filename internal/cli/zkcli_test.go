@@ -22,7 +22,9 @@ import (
 // Apache's, each with the reason. Hints, the lines about flags below a usage, and
 // the list of commands are left out of the comparison: zkCli has no such.
 var differs = map[string]string{
+	"create":                          "-p in the usage",
 	"create -x /t/q":                  "a Java exception's name",
+	"rmr /t/b":                        "another name of deleteall, as in releases before 3.5",
 	"create /t/":                      "the error says where the path is wrong",
 	"deleteall /t/a -b x":             "all numbers are refused in the same words",
 	"delquota -n -b /t":               "a Java exception's name",
