@@ -148,7 +148,7 @@ func childPaths(ctx context.Context, c *zk.Client, above, prefix string) (paths 
 	slices.Sort(children)
 	for _, name := range children {
 		if strings.ContainsFunc(name, terminal.Steers) {
-			continue // nobody could see what it is
+			continue // it would look like another name
 		}
 		if path := join(above, name); strings.HasPrefix(path, prefix) && len(paths) < completionsMax {
 			paths = append(paths, path)

@@ -27,7 +27,8 @@ type connectError struct {
 
 func (e *connectError) Error() string {
 	// What the last attempt met says more than that time ran out.
-	text := strings.Replace(plainText(e.err), "wait for a connection: context deadline exceeded; ", "", 1)
+	const late = "wait for a connection: context deadline exceeded"
+	text := strings.NewReplacer(late+"; ", "", late, "no server has answered").Replace(plainText(e.err))
 	return fmt.Sprintf("no connection to %s: %s", e.host, text)
 }
 

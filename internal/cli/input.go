@@ -71,8 +71,8 @@ func (s *shell) openInput(ctx context.Context, name string) (io.ReadCloser, erro
 	}
 }
 
-// interruptible is a reader whose reads end with ctx. The one under way then goes on
-// for nobody.
+// interruptible is a reader whose reads end with ctx. What the read under way returns
+// later is dropped.
 type interruptible struct {
 	ctx   context.Context
 	in    io.Reader

@@ -25,7 +25,6 @@ var elsewhere = map[string]string{
 	"update": "set PATH DATA replaces a znode's data",
 	"head":   "get PATH prints data",
 	"less":   "get PATH prints data",
-	"more":   "get PATH prints data",
 	"tail":   "watch -d PATH prints data as it changes",
 	"chmod":  "setAcl PATH ACL sets permissions; help acl tells how they are written",
 	"chown":  "setAcl PATH ACL sets permissions; help acl tells how they are written",

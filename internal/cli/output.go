@@ -99,7 +99,7 @@ func (o *output) width() int {
 const widthDefault = 80
 
 // printf prints a part of a result in text form. The format is the shell's own; what
-// v has may be anybody's, and is made visible on a terminal.
+// v has may come from other clients, and is made visible on a terminal.
 func (o *output) printf(format string, v ...any) {
 	if o.terminal {
 		v = o.cleaned(v)

@@ -115,7 +115,7 @@ func missingParents(ctx context.Context, c *zk.Client, path string) (missing []s
 	return missing, nil
 }
 
-// makeParents creates the missing znodes above path, as anybody may use them.
+// makeParents creates the missing znodes above path, open to everybody.
 func makeParents(ctx context.Context, c *zk.Client, path string) error {
 	missing, err := missingParents(ctx, c, path)
 	if err != nil {

@@ -24,7 +24,7 @@ type progress struct {
 	last  time.Time // when the line was last written
 	count int64
 	total atomic.Int64                         // 0 while it isn't known
-	ask   func(context.Context) (int64, error) // for the total, once; nil if nobody knows
+	ask   func(context.Context) (int64, error) // for the total, once; nil if it can't be known
 	ctx   context.Context                      // of ask
 	done  context.CancelFunc
 }
@@ -48,8 +48,8 @@ func (p *progress) of(total int) *progress {
 	return p
 }
 
-// ofTree has a server count the steps, which are the znodes from root down, if the
-// work takes so long that anybody wants to know.
+// ofTree has a server count the steps, which are the znodes from root down, once the
+// line is shown for the first time.
 func (p *progress) ofTree(ctx context.Context, c *zk.Client, root string) *progress {
 	if p != nil {
 		p.ctx, p.done = context.WithCancel(ctx)

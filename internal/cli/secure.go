@@ -10,7 +10,7 @@ import (
 )
 
 // A securer gives copies their ACLs last where those would keep the copy from being
-// finished: a parent that nobody may create children of gets a temporary ACL, which
+// finished: a parent whose ACL admits no children gets a temporary ACL, which
 // admits this session alone, until everything below it is written.
 type securer struct {
 	c         *zk.Client

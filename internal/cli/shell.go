@@ -18,7 +18,7 @@ type shell struct {
 	opt  options
 	host string // the connect string of client
 	exit int    // of the last command
-	// single: one command from the command line, nobody to ask and no events.
+	// single: one command from the command line, without a prompt and events.
 	single bool
 	in     io.Reader // the standard input of a single command that hasn't read it; nil if there is none
 	over   bool      // quit was given
@@ -32,7 +32,7 @@ type shell struct {
 	client  *zk.Client // nil before the first connection is asked for
 	watches watches
 	redraw  func()                              // puts the prompt back after an event; nil without a prompt
-	ask     func(prompt string) (string, error) // reads an answer; nil if nobody sits at a terminal
+	ask     func(prompt string) (string, error) // reads an answer; nil without a terminal
 }
 
 func newShell(opt options, out *output) *shell {

@@ -82,7 +82,7 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 		if s.out.terminal && again {
 			s.out.printf("\x1b[H\x1b[2J")
 		}
-		s.out.row("%-24s %-11s %12s %14s %10s %8s %7s %9s", "SERVER", "MODE", "REQUESTS/S", "LATENCY MS", "CONNECTED", "QUEUED", "ZNODES", "ZXID")
+		s.out.row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS", "CONNS", "QUEUED", "ZNODES", "ZXID")
 	}
 	for _, v := range now {
 		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
@@ -99,10 +99,10 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 
 func (s *shell) printServer(v serverJSON) {
 	if v.Error != "" {
-		s.out.printf("%-24s %s\n", v.Server, s.out.paint(red, v.Error))
+		s.out.printf("%-21s %s\n", v.Server, s.out.paint(red, v.Error))
 		return
 	}
-	s.out.row("%-24s %-11s %12.0f %14s %10d %8d %7d %9s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
+	s.out.row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
 }
 
 // read takes the lines of srvr.

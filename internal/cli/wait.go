@@ -18,8 +18,6 @@ const (
 	silentPatience = 2 * time.Second
 	// waitStep is how often a wait for a connection looks at what has failed.
 	waitStep = 50 * time.Millisecond
-	// servingPatience is how long servers that take no session may take to say why.
-	servingPatience = time.Second
 )
 
 // await waits until c, a client of host, is connected or ctx ends. It gives up as
@@ -94,11 +92,9 @@ func (s *shell) notConnected(host string, err error) *connectError {
 	if !e.cut() {
 		return e
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), servingPatience)
-	defer cancel()
 	var mu sync.Mutex
 	_, _ = inParallel(serversOf(host), func(server string) (none struct{}, _ error) {
-		reply, err := s.opt.access.Ask(ctx, server, "srvr")
+		reply, err := s.opt.access.Ask(context.Background(), server, "srvr") // which takes some seconds at most
 		mu.Lock()
 		defer mu.Unlock()
 		switch {

@@ -220,7 +220,7 @@ func (v *visitor) read(n *znode) (err error) {
 	return err
 }
 
-// wait waits for the readings that nobody will visit.
+// wait waits for the readings that won't be visited.
 func (v *visitor) wait() {
 	for _, f := range v.stack {
 		for _, r := range f.ahead {

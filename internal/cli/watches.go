@@ -152,7 +152,7 @@ func (s *shell) followStates(c *zk.Client) {
 }
 
 // sessionWord is the Java client's name of a state as an event has it, "" for one
-// that nobody need be told.
+// that is not worth a line.
 func sessionWord(state zk.State) string {
 	switch state {
 	case zk.StateConnecting:

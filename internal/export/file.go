@@ -36,7 +36,7 @@ func CreateFile(name string, zipped bool) (*File, error) {
 		err = nil
 	}
 	if err == nil && e.f == nil {
-		// O_EXCL, and a name that nobody could guess and put a link there.
+		// O_EXCL, and a name that can't be guessed: no link waits there.
 		e.f, err = os.CreateTemp(filepath.Dir(e.target), filepath.Base(e.target)+".*"+partSuffix)
 		if err == nil {
 			e.part = e.f.Name()

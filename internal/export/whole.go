@@ -70,8 +70,8 @@ func (d *checksum) mark() endMark {
 var ErrNoMark = errors.New("it has no end mark: it was cut, or written by an older version or by hand")
 
 // Reader reads a document and judges it: each znode must be one that can be
-// written, its parent before it, and the end mark must fit. Only who has read it to
-// io.EOF knows that it may be believed.
+// written, its parent before it, and the end mark must fit. Its znodes may be
+// believed once Next has returned io.EOF.
 type Reader struct {
 	r         formatReader
 	unchecked bool // the end mark may be missing, or not fit
@@ -94,17 +94,17 @@ func Read(format string, in io.Reader, unchecked bool) (*Reader, Head, error) {
 }
 
 // Sum returns the checksum of what was read so far.
-func (w *Reader) Sum() string { return w.sum.mark().SHA256 }
+func (r *Reader) Sum() string { return r.sum.mark().SHA256 }
 
 // Znodes returns how many znodes were read so far.
-func (w *Reader) Znodes() int { return w.sum.znodes }
+func (r *Reader) Znodes() int { return r.sum.znodes }
 
 // Next returns the next znode and its data, nil for none. After the last of a
 // document that is whole it returns io.EOF.
-func (w *Reader) Next() (n Node, data []byte, err error) {
-	n, data, err = w.next()
+func (r *Reader) Next() (n Node, data []byte, err error) {
+	n, data, err = r.next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("behind %s%s: %w", znodes(w.sum.znodes), w.lastPath(), err)
+		err = fmt.Errorf("behind %s%s: %w", znodes(r.sum.znodes), r.lastPath(), err)
 	}
 	return n, data, err
 }
@@ -116,19 +116,19 @@ func znodes(n int) string {
 	return fmt.Sprintf("%d znodes", n)
 }
 
-func (w *Reader) lastPath() string {
-	if w.last == nil {
+func (r *Reader) lastPath() string {
+	if r.last == nil {
 		return ""
 	}
-	return fmt.Sprintf(", the last %q", strings.Join(w.last, "/")+"/")
+	return fmt.Sprintf(", the last %q", strings.Join(r.last, "/")+"/")
 }
 
-func (w *Reader) next() (n Node, data []byte, err error) {
-	n, err = w.r.next()
+func (r *Reader) next() (n Node, data []byte, err error) {
+	n, err = r.r.next()
 	if errors.Is(err, io.EOF) {
-		mark, err := w.r.end()
+		mark, err := r.r.end()
 		if err == nil {
-			err = w.checkEnd(mark)
+			err = r.checkEnd(mark)
 		}
 		return n, nil, err
 	}
@@ -136,18 +136,18 @@ func (w *Reader) next() (n Node, data []byte, err error) {
 		data, err = n.bytes()
 	}
 	if err == nil {
-		err = w.checkPath(n.Path)
+		err = r.checkPath(n.Path)
 	}
 	if err == nil {
-		w.sum.node(n, data)
+		r.sum.node(n, data)
 	}
 	return n, data, err
 }
 
 // checkEnd returns io.EOF if the mark is that of what was read.
-func (w *Reader) checkEnd(mark *endMark) error {
-	switch want := w.sum.mark(); {
-	case w.unchecked:
+func (r *Reader) checkEnd(mark *endMark) error {
+	switch want := r.sum.mark(); {
+	case r.unchecked:
 	case mark == nil:
 		return ErrNoMark
 	case mark.Znodes != want.Znodes:
@@ -159,22 +159,22 @@ func (w *Reader) checkEnd(mark *endMark) error {
 }
 
 // checkPath holds the paths to the order in which export writes them.
-func (w *Reader) checkPath(path string) error {
+func (r *Reader) checkPath(path string) error {
 	if err := jute.CheckPath(path); err != nil {
 		return err
 	}
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	switch {
-	case w.last == nil:
+	case r.last == nil:
 		if path != "/" {
 			return fmt.Errorf("it begins with %q; want /, which is the top", path)
 		}
-	case slices.Compare(w.last, parts) >= 0:
+	case slices.Compare(r.last, parts) >= 0:
 		return fmt.Errorf("%q is out of order; want each znode once, behind its parent, siblings sorted by name", path)
-	case len(parts) > len(w.last)+1, !slices.Equal(parts[:len(parts)-1], w.last[:len(parts)-1]):
+	case len(parts) > len(r.last)+1, !slices.Equal(parts[:len(parts)-1], r.last[:len(parts)-1]):
 		return fmt.Errorf("%q stands there without its parent", path)
 	}
-	w.last = parts
+	r.last = parts
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 // KeepOutput has an interrupt leave alone what was written to the terminal, until
 // restore is called. By default Ctrl-C drops what the terminal has not yet taken,
-// and Linux then forgets to wake who waits to write more: a shell that catches the
+// and Linux then doesn't wake a process that waits to write more: a shell that catches the
 // interrupt, in the middle of a long listing, would wait for ever.
 func KeepOutput(w any) (restore func()) {
 	nothing := func() {}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns text without what steers a terminal or deceives who reads it:
+// Visible returns text without what steers a terminal or deceives its reader:
 // control characters but line ends and tabs, and characters that change the order of
 // others or take no place. U+FFFD stands for each. All text that comes from a
 // server, a file or a command line goes through it on its way to a terminal.
@@ -42,7 +42,7 @@ func Steers(r rune) bool {
 }
 
 // VisibleJSON returns JSON with such characters escaped, which changes nothing for
-// who reads it as JSON.
+// a reader of JSON.
 func VisibleJSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return Steers(r) && r != '\n' }) {
 		return text
