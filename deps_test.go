@@ -44,7 +44,8 @@ internal/check:   jute internal/history internal/terminal
 internal/bench/wire: jute
 internal/bench/floor: jute internal/bench/wire
 internal/bench/keeperbench: jute internal/bench/wire
-internal/bench:   jute internal/freeport internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench
+internal/bench/servers: jute internal/freeport internal/bench/wire
+internal/bench:   jute internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl
 internal/cli:     jute zk internal/access internal/config internal/export internal/terminal

@@ -94,7 +94,7 @@ func (t *trial) rest(ctx context.Context) error {
 	if err := pause(ctx, loadRest); err != nil {
 		return err
 	}
-	return awaitIdle(ctx, loadRestMax, func() time.Duration { return t.measured.cost().server })
+	return awaitIdle(ctx, loadRestMax, func() time.Duration { return t.measured.Cost().Server })
 }
 
 // awaitIdle looks twice a second at the processor time that was used, until nearly
@@ -117,7 +117,7 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	if t.rate > 0 {
 		return result{}, usagef("%s ends when all znodes are there, so it takes no -rate", t.name)
 	}
-	before := t.measured.rssMiB()
+	before := t.measured.RssMiB()
 	src, err := t.bulk(ctx)
 	if err != nil {
 		return result{}, err
@@ -130,7 +130,7 @@ func runLoad(ctx context.Context, t *trial) (result, error) {
 	if err := t.rest(ctx); err != nil {
 		return r, err
 	}
-	r.ServerRSS = t.measured.rssMiB()
+	r.ServerRSS = t.measured.RssMiB()
 	r.set("rss_before_mib", before)
 	r.set("bytes_per_znode", (r.ServerRSS-before)*(1<<20)/float64(t.keys))
 	return r, nil

@@ -9,11 +9,13 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
 // comparison is `zooid bench compare`: what to run on which servers.
 type comparison struct {
-	servers  []serverSpec
+	servers  []servers.Spec
 	profiles []profile
 	rounds   int
 	quick    bool
@@ -145,7 +147,7 @@ func parseCompare(args []string) (*comparison, error) {
 			return nil, err
 		}
 		if f.floorCommand != "" {
-			s.command, s.foreign = f.floorCommand, true
+			s.Command, s.Foreign = f.floorCommand, true
 		}
 		c.servers = append(c.servers, s)
 	}
@@ -160,19 +162,19 @@ func parseCompare(args []string) (*comparison, error) {
 	}
 	c.warms = f.warms
 	for i, name := range f.names {
-		c.servers[i].name = name
+		c.servers[i].Name = name
 	}
 	return c, nil
 }
 
 // floorSpec starts this binary as a floor.
-func floorSpec() (serverSpec, error) {
+func floorSpec() (servers.Spec, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return serverSpec{}, fmt.Errorf("start the floor: %w", err)
+		return servers.Spec{}, fmt.Errorf("start the floor: %w", err)
 	}
-	return serverSpec{name: "floor", floor: true,
-		command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
+	return servers.Spec{Name: "floor", Floor: true,
+		Command: "exec '" + strings.ReplaceAll(self, "'", `'\''`) + "' bench floor -addr 127.0.0.1:{port} -dir '{dir}'"}, nil
 }
 
 // run does all rounds: each profile on one server after the other. A trial that
@@ -189,13 +191,13 @@ func (c *comparison) run(ctx context.Context, p *progress, jsonTo io.Writer) ([]
 			}
 			for s, spec := range c.servers {
 				if p != nil {
-					p.prefix = fmt.Sprintf("round %d of %d, %s on %s: ", round, c.rounds, pr.name, spec.name)
+					p.prefix = fmt.Sprintf("round %d of %d, %s on %s: ", round, c.rounds, pr.name, spec.Name)
 				}
 				r := c.trial(ctx, pr, s, p)
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
-				r.Profile, r.Server, r.Round = pr.name, spec.name, round
+				r.Profile, r.Server, r.Round = pr.name, spec.Name, round
 				outcomes[i].results[s] = append(outcomes[i].results[s], r)
 				if c.json {
 					if err := r.writeJSON(jsonTo); err != nil {
@@ -216,7 +218,7 @@ func (r *result) leftOut() bool { return strings.HasPrefix(r.Failed, leftOutMark
 // trial runs one profile on server number i, on a fresh one if it can be started.
 func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) result {
 	spec := c.servers[i]
-	spec.members = pr.members
+	spec.Members = pr.members
 	failed := func(err error) result { return result{Scenario: pr.scenario, Failed: err.Error()} }
 	if why := pr.runsOn(spec, i == 0); why != "" {
 		return result{Scenario: pr.scenario, Failed: leftOutMark + why}
@@ -229,15 +231,15 @@ func (c *comparison) trial(ctx context.Context, pr profile, i int, p *progress) 
 	if err != nil {
 		return failed(err)
 	}
-	t := &trial{options: o, name: pr.scenario, progress: p, measured: spec.pids}
-	t.servers = spec.addrs
-	if spec.command != "" {
+	t := &trial{options: o, name: pr.scenario, progress: p, measured: spec.Pids}
+	t.servers = spec.Addrs
+	if spec.Command != "" {
 		p.note("starting")
-		if t.server, err = startServer(ctx, spec, c.dir); err != nil {
+		if t.server, err = servers.Start(ctx, spec, c.dir); err != nil {
 			return failed(err)
 		}
-		defer t.server.stop()
-		t.servers, t.measured = t.server.addrs, t.server.processes()
+		defer t.server.Stop()
+		t.servers, t.measured = t.server.Addrs, t.server.Processes()
 	}
 	r, err := t.execute(ctx, s)
 	if err != nil {
@@ -262,7 +264,7 @@ func (c *comparison) report(w io.Writer, m machine, outcomes []outcome) error {
 	}
 	names := make([]string, len(c.servers))
 	for i, s := range c.servers {
-		names[i] = s.name
+		names[i] = s.Name
 	}
 	if err := m.write(w); err != nil {
 		return err
@@ -272,8 +274,8 @@ func (c *comparison) report(w io.Writer, m machine, outcomes []outcome) error {
 		fmt.Fprintln(w, "- a quick run: its figures show that all works, not how fast")
 	}
 	for _, s := range c.servers {
-		if s.command != "" && !s.floor {
-			fmt.Fprintf(w, "- %s: `%s`\n", s.name, s.command)
+		if s.Command != "" && !s.Floor {
+			fmt.Fprintf(w, "- %s: `%s`\n", s.Name, s.Command)
 		}
 	}
 	fmt.Fprintln(w)

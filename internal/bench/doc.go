@@ -19,7 +19,6 @@
 //	closed.go      closed loop: connections x outstanding
 //	open.go        open loop: a fixed rate, latency from the intended send time
 //	latency.go     histograms               result.go    what one trial found
-//	process.go     CPU and memory of server processes, from /proc
 //	scenario.go    the table of scenarios   trial.go      one run, and what it has at hand
 //	parallel.go    many connections at once remove.go     what is cleared away afterwards
 //	steady.go      get, set, mixed, create, delete, multi, children, load
@@ -27,8 +26,7 @@
 //	watch.go  sessions.go  storm.go  failover.go  restart.go  snapshot.go: one scenario each
 //	flat.go        what does an operation cost while the server holds more and more?
 //	workload.go    running ClickHouse's keeper-bench files; keeperbench/ reads them
-//	server.go      starting servers from a command line, in fresh directories
-//	ensemble.go    the members of one, their configurations, their leader
+//	spec.go        servers as named on the command line; servers/ starts and measures them
 //	floor.go       the command of floor/: sockets, framing and a synced log, nothing else
 //	profile.go     the scenarios and sizes a comparison runs
 //	compare.go     interleaved rounds       ratio.go     medians and ratios

@@ -43,9 +43,9 @@ type writer struct {
 // longest gap is that between two acknowledgements to anyone; the longest writer
 // gap is that of the unluckiest writer.
 func runFailover(ctx context.Context, t *trial) (result, error) {
-	if t.kill == 0 && t.server != nil && len(t.server.members) > 1 { // asked now, when nothing keeps it from answering
+	if t.kill == 0 && t.server != nil && len(t.server.Addrs) > 1 { // asked now, when nothing keeps it from answering
 		var err error
-		if t.kill, err = t.server.leader(); err != nil {
+		if t.kill, err = t.server.Leader(); err != nil {
 			return result{}, err
 		}
 	}
@@ -164,7 +164,7 @@ func (t *trial) gaps(writers []*writer, end time.Duration) result {
 	longest = longestGap(all, end)
 	r.Ops = int64(len(all))
 	r.setTime(end)
-	r.ServerRSS = t.measured.rssMiB()
+	r.ServerRSS = t.measured.RssMiB()
 	r.set("longest_gap_ms", float64(longest.Microseconds())/1e3)
 	r.set("longest_writer_gap_ms", float64(longestOfOne.Microseconds())/1e3)
 	r.set("disconnects", float64(disconnects))

@@ -3,12 +3,8 @@ package bench
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/zooid-project/zooid/internal/bench/wire"
-	"github.com/zooid-project/zooid/jute"
 )
 
 // TestQuantilesMatchSortedLatencies compares the histogram with the naive way.
@@ -102,87 +98,6 @@ func TestLongestGap(t *testing.T) {
 		slices.Sort(tt.acks)
 		if got := longestGap(tt.acks, 100); got != tt.want {
 			t.Errorf("%v: %d, want %d", tt.acks, got, tt.want)
-		}
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	t.Parallel()
-	const line = "42 (a (b) c) S 7 9 42 0 -1 4194560 1000 0 0 0 250 50 0 0 20 0 31 0 12345 987654321 2048 18446744073709551615 1 1"
-	st, err := parseStat([]byte(line))
-	if err != nil || st != (procStat{7, 9, 3 * time.Second, 2048}) {
-		t.Errorf("%+v, %v", st, err)
-	}
-	for _, bad := range []string{"", "42", "42 (a) S 7", strings.Replace(line, "250", "x", 1)} {
-		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q is accepted", bad)
-		}
-	}
-}
-
-func TestNumberedRequestsAreWholeRequests(t *testing.T) {
-	t.Parallel()
-	n := wire.NewNumbered("/a/b-", func(p string) []byte { return wire.CreateFrame(p, []byte("xyz")) })
-	for _, i := range []uint64{0, 7, 1234567890, 9999999999} {
-		b := n.Append([]byte("before"), i)[len("before"):]
-		want := wire.CreateFrame(wire.NumberedPath("/a/b-", int(i)), []byte("xyz"))
-		if string(b) != string(want) {
-			t.Errorf("%d: %q, want %q", i, b, want)
-		}
-	}
-}
-
-// TestMultiErrorSurvivesAnything: the body comes from a server, which may be a
-// broken one.
-func TestMultiErrorSurvivesAnything(t *testing.T) {
-	t.Parallel()
-	ok := []jute.MultiResult{{Op: jute.OpCreate, Path: "/a"}, {Op: jute.OpSetData}, {Op: jute.OpDelete}, {Op: jute.OpGetData, Data: []byte("x")},
-		{Op: jute.OpGetChildren, Children: []string{"a", "b"}}, {Op: jute.OpCreate2, Path: "/b"}, {Op: jute.OpError, Err: jute.OK}}
-	var body []byte
-	for i := range ok {
-		body = ok[i].Append(body)
-	}
-	bad := jute.MultiResult{Op: jute.OpError, Err: jute.ErrNotEmpty}
-	if code := wire.MultiError(jute.AppendMultiEnd(body)); code != jute.OK {
-		t.Errorf("all well: %v", code)
-	}
-	if code := wire.MultiError(jute.AppendMultiEnd(bad.Append(body))); code != jute.ErrNotEmpty {
-		t.Errorf("one failed: %v", code)
-	}
-	for i := range body {
-		if code := wire.MultiError(body[:i]); code != jute.ErrMarshallingError {
-			t.Fatalf("cut to %d bytes: %v", i, code)
-		}
-	}
-}
-
-func FuzzMultiError(f *testing.F) {
-	r := jute.MultiResult{Op: jute.OpGetChildren, Children: []string{"a"}}
-	f.Add(jute.AppendMultiEnd(r.Append(nil)))
-	f.Fuzz(func(_ *testing.T, b []byte) { wire.MultiError(b) })
-}
-
-func TestOthersShareOfTheMachine(t *testing.T) {
-	t.Parallel()
-	busy, idle := parseMachineTime([]byte("cpu  100 20 30 1000 50 7 8 5 3 0"))
-	if busy != 155*clockTick || idle != 1050*clockTick {
-		t.Errorf("busy %v, idle %v", busy, idle)
-	}
-	for _, bad := range []string{"", "cpu 1 2 3", "cpu 1 2 x 4 5 6 7 8"} {
-		if busy, idle := parseMachineTime([]byte(bad)); busy != 0 || idle != 0 {
-			t.Errorf("%q: busy %v, idle %v", bad, busy, idle)
-		}
-	}
-	for _, tt := range []struct {
-		c    cost
-		want float64
-	}{
-		{cost{}, 0},
-		{cost{server: 3, client: 2, machine: 6, idle: 4}, 10},
-		{cost{server: 3, client: 4, machine: 6, idle: 4}, 0}, // within the clock's tick
-	} {
-		if got := tt.c.others(); got != tt.want {
-			t.Errorf("%+v: %v %%, want %v", tt.c, got, tt.want)
 		}
 	}
 }

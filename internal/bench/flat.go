@@ -72,7 +72,7 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 	s := series{}
 	have := 0
 	var h result
-	rss := []float64{t.measured.rssMiB()}
+	rss := []float64{t.measured.RssMiB()}
 	sizes := decades(flatZnodesFirst, t.keys)
 	for _, n := range sizes {
 		t.progress.note(fmt.Sprintf("growing to %d znodes", n))
@@ -83,8 +83,8 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 		if err := t.rest(ctx); err != nil {
 			return r, err
 		}
-		rss = append(rss, t.measured.rssMiB())
-		r.set(fmt.Sprintf("rss_mib%s%d", sizeMark, n), t.measured.rssMiB())
+		rss = append(rss, t.measured.RssMiB())
+		r.set(fmt.Sprintf("rss_mib%s%d", sizeMark, n), t.measured.RssMiB())
 		perSec, err := t.flatAt(ctx, n, s, &r)
 		if err != nil {
 			return r, err
@@ -110,7 +110,7 @@ func runFlatZnodes(ctx context.Context, t *trial) (result, error) {
 	}
 	r.Conns, r.Ops, r.Seconds, r.PerSec, r.Rate = h.Conns, h.Ops, h.Seconds, h.PerSec, h.Rate
 	r.P50, r.P90, r.P99, r.P999, r.Max = h.P50, h.P90, h.P99, h.P999, h.Max
-	r.ServerRSS = t.measured.rssMiB()
+	r.ServerRSS = t.measured.RssMiB()
 	return r, nil
 }
 
@@ -200,7 +200,7 @@ func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, 
 	if _, err := t.oneByOne(conns, frames, rng, max(t.warm, time.Millisecond)); err != nil {
 		return r, err
 	}
-	start, begin := t.measured.cost(), time.Now()
+	start, begin := t.measured.Cost(), time.Now()
 	l, err := t.oneByOne(conns, frames, rng, t.time)
 	if err != nil {
 		return r, err
@@ -208,8 +208,8 @@ func (t *trial) goRound(ctx context.Context, n int, frames [][]byte) (r result, 
 	r.Conns, r.Ops = n, l.count()
 	r.setTime(time.Since(begin))
 	r.setLatency(l)
-	r.setCost(t.measured.cost().minus(start), r.Ops)
-	r.ServerRSS = t.measured.rssMiB()
+	r.setCost(t.measured.Cost().Minus(start), r.Ops)
+	r.ServerRSS = t.measured.RssMiB()
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -34,7 +35,7 @@ type load struct {
 	limit    time.Duration // with ops: end after so long at the latest; 0 is no limit
 	strict   bool          // end at the first reply with an error code; closed loop only
 	rate     float64       // open loop: requests per second over all connections
-	servers  processes
+	servers  servers.Processes
 	progress *progress
 	samples  [][]sample // if not nil, one list per connection: every measured reply of an open loop
 
@@ -155,7 +156,7 @@ var errLoadDone = errors.New("load done")
 
 // watch waits for the end of the measured window and returns the processor time
 // used in it. It shows progress, and calls a stalled load off.
-func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes []*lane, allDone <-chan struct{}) (used cost) {
+func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes []*lane, allDone <-chan struct{}) (used servers.Cost) {
 	from, until := l.window()
 	tick := time.NewTicker(watchPeriod)
 	defer tick.Stop()
@@ -163,21 +164,21 @@ func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes 
 	defer begin.Stop()
 	end := time.NewTimer(min(until, math.MaxInt64/2))
 	defer end.Stop()
-	start := l.servers.cost()
+	start := l.servers.Cost()
 	var total int64
 	moved := time.Now()
 	for {
 		select {
 		case <-begin.C:
-			start = l.servers.cost()
+			start = l.servers.Cost()
 		case <-end.C:
 			if l.rate == 0 { // an open loop's backlog is part of its work
-				used = l.servers.cost().minus(start)
+				used = l.servers.Cost().Minus(start)
 			}
 			end.Reset(math.MaxInt64 / 2)
 		case <-allDone:
-			if used == (cost{}) {
-				used = l.servers.cost().minus(start)
+			if used == (servers.Cost{}) {
+				used = l.servers.Cost().Minus(start)
 			}
 			return used
 		case <-tick.C:
@@ -199,7 +200,7 @@ func (l *load) watch(ctx context.Context, cancel context.CancelCauseFunc, lanes 
 }
 
 // sum adds the lanes up.
-func (l *load) sum(lanes []*lane, recs []*recorder, used cost) result {
+func (l *load) sum(lanes []*lane, recs []*recorder, used servers.Cost) result {
 	r := result{Conns: len(lanes), Rate: l.rate}
 	reads, writes := newLatencies(), newLatencies()
 	lag := newLatencies()
@@ -237,7 +238,7 @@ func (l *load) sum(lanes []*lane, recs []*recorder, used cost) result {
 	r.setLatency(reads)
 	r.setTime(last - from)
 	r.setCost(used, r.Ops)
-	r.ServerRSS = l.servers.rssMiB()
+	r.ServerRSS = l.servers.RssMiB()
 	return r
 }
 

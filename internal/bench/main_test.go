@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
 // TestMain lets the test binary stand in for zooid: comparisons start the floor
@@ -120,7 +122,7 @@ func TestServerSpecs(t *testing.T) {
 		{"sh start.sh h:{port}", "", "", true},
 	} {
 		s, err := parseSpec("a", tt.text)
-		if err != nil || strings.Join(s.addrs, " ") != tt.addrs || (*intList)(&s.pids).String() != tt.pids || (s.command != "") != tt.command {
+		if err != nil || strings.Join(s.Addrs, " ") != tt.addrs || (*intList)(&s.Pids).String() != tt.pids || (s.Command != "") != tt.command {
 			t.Errorf("%s: %+v, %v", tt.text, s, err)
 		}
 	}
@@ -199,7 +201,7 @@ func TestWarmUpsAreAServersOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := c.servers[2]; !s.floor || !s.foreign || s.command != "sleep" {
+	if s := c.servers[2]; !s.Floor || !s.Foreign || s.Command != "sleep" {
 		t.Errorf("floor %+v", s)
 	}
 	for _, tt := range []struct {
@@ -230,12 +232,12 @@ func TestPartsAreWhole(t *testing.T) {
 
 func TestAloneProfilesCompareNoOtherServer(t *testing.T) {
 	t.Parallel()
-	running, started := serverSpec{}, serverSpec{command: "x {config}"}
+	running, started := servers.Spec{}, servers.Spec{Command: "x {config}"}
 	p := profile{alone: true, process: true}
 	if p.runsOn(started, true) != "" || p.runsOn(started, false) == "" || p.runsOn(running, true) == "" {
 		t.Errorf("%q, %q, %q", p.runsOn(started, true), p.runsOn(started, false), p.runsOn(running, true))
 	}
-	floor := serverSpec{command: "x {port}", floor: true}
+	floor := servers.Spec{Command: "x {port}", Floor: true}
 	if p.runsOn(floor, false) != "" {
 		t.Errorf("the floor: %q", p.runsOn(floor, false))
 	}

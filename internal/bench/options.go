@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -28,7 +29,7 @@ type options struct {
 	rate    float64
 	root    string
 	timeout time.Duration
-	pids    processes
+	pids    servers.Processes
 	kill    int
 	signal  string
 	start   string

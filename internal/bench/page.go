@@ -38,9 +38,9 @@ type headingServer struct {
 func (c *comparison) describe(m machine) heading {
 	h := heading{Machine: m, Measured: time.Now().UTC().Format(time.DateOnly), Rounds: c.rounds, Quick: c.quick, Warms: c.warms}
 	for _, s := range c.servers {
-		hs := headingServer{Name: s.name}
-		if !s.floor || s.foreign {
-			hs.Command = s.command
+		hs := headingServer{Name: s.Name}
+		if !s.Floor || s.Foreign {
+			hs.Command = s.Command
 		}
 		h.Servers = append(h.Servers, hs)
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
 // profile is a scenario with the sizes and times that a comparison runs.
@@ -150,13 +152,13 @@ func (p profile) flags(s scenario, quick bool, more []string) []string {
 }
 
 // runsOn says why the profile doesn't run on a server, the first one or not, or "".
-func (p profile) runsOn(s serverSpec, first bool) string {
+func (p profile) runsOn(s servers.Spec, first bool) string {
 	switch {
-	case p.alone && !first && !s.floor:
+	case p.alone && !first && !s.Floor:
 		return "only the first server is asked"
-	case s.floor && p.noFloor:
+	case s.Floor && p.noFloor:
 		return "the floor has none"
-	case p.process && s.command == "":
+	case p.process && s.Command == "":
 		return "needs a server started by a command"
 	}
 	return ""

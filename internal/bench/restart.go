@@ -3,15 +3,17 @@ package bench
 import (
 	"context"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
 func runReady(ctx context.Context, t *trial) (result, error) {
 	begin := time.Now()
 	t.progress.note("waiting for the first read")
-	if err := awaitRead(ctx, t.servers[0], readyMax); err != nil {
+	if err := servers.AwaitRead(ctx, t.servers[0], servers.ReadyMax); err != nil {
 		return result{}, err
 	}
-	return result{Seconds: time.Since(begin).Seconds(), ServerRSS: t.measured.rssMiB()}, nil
+	return result{Seconds: time.Since(begin).Seconds(), ServerRSS: t.measured.RssMiB()}, nil
 }
 
 // runRestart loads znodes as runLoad does, ends the server by -signal and times
@@ -29,12 +31,12 @@ func runRestart(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	t.progress.note("restarting")
-	if err := t.server.restart(ctx, sig); err != nil {
+	if err := t.server.Restart(ctx, sig); err != nil {
 		return result{}, err
 	}
-	t.measured = t.server.processes()
-	r.set("restart_s", t.server.took.Seconds())
-	r.set("restarted_rss_mib", t.measured.rssMiB())
+	t.measured = t.server.Processes()
+	r.set("restart_s", t.server.Took.Seconds())
+	r.set("restarted_rss_mib", t.measured.RssMiB())
 	return r, nil
 }
 
@@ -48,15 +50,15 @@ func runIdle(ctx context.Context, t *trial) (result, error) {
 	if err := pause(ctx, t.warm); err != nil {
 		return result{}, err
 	}
-	start, begin := t.measured.cost(), time.Now()
+	start, begin := t.measured.Cost(), time.Now()
 	if err := pause(ctx, t.time); err != nil {
 		return result{}, err
 	}
 	var r result
-	used := t.measured.cost().minus(start)
+	used := t.measured.Cost().Minus(start)
 	r.setTime(time.Since(begin))
-	r.ServerRSS = t.measured.rssMiB()
-	r.set("start_s", t.server.took.Seconds())
-	r.set("idle_cpu_percent", 100*used.server.Seconds()/r.Seconds)
+	r.ServerRSS = t.measured.RssMiB()
+	r.set("start_s", t.server.Took.Seconds())
+	r.set("idle_cpu_percent", 100*used.Server.Seconds()/r.Seconds)
 	return r, nil
 }

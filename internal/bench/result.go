@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -51,13 +52,13 @@ func (r *result) setTime(d time.Duration) {
 
 // setCost spreads the processor time used over n operations, and notes what
 // others used.
-func (r *result) setCost(c cost, n int64) {
+func (r *result) setCost(c servers.Cost, n int64) {
 	if n > 0 {
-		r.ServerCPU = float64(c.server.Nanoseconds()) / 1e3 / float64(n)
-		r.ClientCPU = float64(c.client.Nanoseconds()) / 1e3 / float64(n)
+		r.ServerCPU = float64(c.Server.Nanoseconds()) / 1e3 / float64(n)
+		r.ClientCPU = float64(c.Client.Nanoseconds()) / 1e3 / float64(n)
 	}
-	if c.server > 0 {
-		r.Others = c.others()
+	if c.Server > 0 {
+		r.Others = c.Others()
 	}
 }
 

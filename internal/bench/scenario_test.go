@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -305,7 +306,7 @@ func floorCommand(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spec.command
+	return spec.Command
 }
 
 // TestStartedServer runs on a process of its own: the floor, which also must
@@ -342,7 +343,7 @@ func TestStartedServer(t *testing.T) {
 
 func TestServerThatEndsIsReported(t *testing.T) {
 	t.Parallel()
-	_, err := startServer(context.Background(), serverSpec{name: "x", command: "echo no heap for port {port}; exit 3"}, t.TempDir())
+	_, err := servers.Start(context.Background(), servers.Spec{Name: "x", Command: "echo no heap for port {port}; exit 3"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no heap for port ") {
 		t.Errorf("error %v", err)
 	}

@@ -16,7 +16,7 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 	if err := checkFiles(t.keys); err != nil {
 		return result{}, err
 	}
-	before, start, begin := t.measured.rssMiB(), t.measured.cost(), time.Now()
+	before, start, begin := t.measured.RssMiB(), t.measured.Cost(), time.Now()
 	conns := make([]*wire.Conn, t.keys)
 	took := make([]time.Duration, t.keys)
 	defer func() { closeAll(conns) }()
@@ -32,7 +32,7 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 	}
 	r := result{Conns: t.keys, Ops: int64(t.keys)}
 	r.setTime(time.Since(begin))
-	r.setCost(t.measured.cost().minus(start), r.Ops)
+	r.setCost(t.measured.Cost().Minus(start), r.Ops)
 	opened := newLatencies()
 	for _, d := range took {
 		opened.record(d, 1)
@@ -42,7 +42,7 @@ func runSessions(ctx context.Context, t *trial) (result, error) {
 		return r, err
 	}
 	if len(t.measured) > 0 {
-		r.ServerRSS = t.measured.rssMiB()
+		r.ServerRSS = t.measured.RssMiB()
 		r.set("rss_before_mib", before)
 		r.set("kib_per_session", (r.ServerRSS-before)*1024/float64(t.keys))
 	}
@@ -58,7 +58,7 @@ const holders = 16
 // hold keeps the sessions alive for -time and adds what that costs. Each
 // session pings once per period, all of them spread evenly over it.
 func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
-	start, begin := t.measured.cost(), time.Now()
+	start, begin := t.measured.Cost(), time.Now()
 	pings := make([]*latencies, holders)
 	lost := make([]int64, holders)
 	var wg sync.WaitGroup
@@ -80,12 +80,12 @@ func (t *trial) hold(ctx context.Context, conns []*wire.Conn, r *result) error {
 		r.addErrors("session lost while idle", lost[h])
 	}
 	if n := all.count(); n > 0 {
-		used := t.measured.cost().minus(start)
+		used := t.measured.Cost().Minus(start)
 		r.set("pings", float64(n))
 		r.set("ping_p50_ms", all.quantileMs(.5))
 		r.set("ping_p99_ms", all.quantileMs(.99))
 		if len(t.measured) > 0 {
-			r.set("server_cpu_us_per_ping", float64(used.server.Microseconds())/float64(n))
+			r.set("server_cpu_us_per_ping", float64(used.Server.Microseconds())/float64(n))
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func runSnapshot(ctx context.Context, t *trial) (result, error) {
 	var wg sync.WaitGroup
 	looking, stop := context.WithCancel(ctx)
 	l.epoch = time.Now()
-	wg.Go(func() { spans = watchSnapshots(looking, t.server.root, l.epoch) })
+	wg.Go(func() { spans = watchSnapshots(looking, t.server.Root, l.epoch) })
 	r, err := l.run(ctx)
 	stop()
 	wg.Wait()

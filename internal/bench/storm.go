@@ -43,7 +43,7 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 		}
 		defer undo()
 	}
-	start, cut := t.measured.cost(), time.Now()
+	start, cut := t.measured.Cost(), time.Now()
 	for _, c := range conns {
 		c.Drop()
 	}
@@ -59,10 +59,10 @@ func runStorm(ctx context.Context, t *trial) (r result, err error) {
 		}
 	}
 	expired := int64(sessions) - l.count()
-	r = result{Conns: sessions, Ops: l.count(), ServerRSS: t.measured.rssMiB()}
+	r = result{Conns: sessions, Ops: l.count(), ServerRSS: t.measured.RssMiB()}
 	r.setTime(took)
 	r.setLatency(l)
-	r.setCost(t.measured.cost().minus(start), r.Ops)
+	r.setCost(t.measured.Cost().Minus(start), r.Ops)
 	r.addErrors("Session expired", expired)
 	r.set("all_back_ms", float64(took.Microseconds())/1e3)
 	r.set("watches", float64(t.watches))

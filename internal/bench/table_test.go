@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/bench/servers"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write transcripts anew")
@@ -74,7 +76,7 @@ func TestComparisonReport(t *testing.T) {
 			{{Server: "floor", Round: 1, Failed: leftOutMark + "the floor has none"}},
 		}},
 	}
-	c := &comparison{rounds: 3, servers: []serverSpec{{name: "zooid", command: "zooid server {port} {dir}"}, {name: "apache", addrs: []string{"h:1"}}, {name: "floor", command: "x", floor: true}}}
+	c := &comparison{rounds: 3, servers: []servers.Spec{{Name: "zooid", Command: "zooid server {port} {dir}"}, {Name: "apache", Addrs: []string{"h:1"}}, {Name: "floor", Command: "x", Floor: true}}}
 	m := machine{Cores: 2, Processor: "Some CPU", MemoryMiB: 24105, Kernel: "linux 6.1", Disk: "on disk (type 0xef53)", Go: "go1.26", Java: "openjdk 17", Commit: "0123456789ab"}
 	var b bytes.Buffer
 	for _, markdown := range []bool{true, false} {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -16,9 +17,9 @@ type trial struct {
 	options
 	name     string
 	base     string // the znode below which all work happens
-	measured processes
+	measured servers.Processes
 	progress *progress
-	server   *server // started for this trial, or nil
+	server   *servers.Server // started for this trial, or nil
 }
 
 // runTrial runs s with o: it starts the server if one is to be started, makes a
@@ -27,19 +28,19 @@ func runTrial(ctx context.Context, s scenario, o options, p *progress) (r result
 	t := &trial{options: o, name: s.name, progress: p, measured: o.pids}
 	if o.start != "" {
 		p.note("starting the server")
-		t.server, err = startServer(ctx, serverSpec{name: "server", command: o.start, members: o.members}, o.dir)
+		t.server, err = servers.Start(ctx, servers.Spec{Name: "server", Command: o.start, Members: o.members}, o.dir)
 		if err != nil {
 			return r, err
 		}
-		defer t.server.stop()
-		t.servers, t.measured = t.server.addrs, t.server.processes()
+		defer t.server.Stop()
+		t.servers, t.measured = t.server.Addrs, t.server.Processes()
 	}
 	return t.execute(ctx, s)
 }
 
 // execute runs s on servers that are up.
 func (t *trial) execute(ctx context.Context, s scenario) (r result, err error) {
-	if err := t.measured.check(); err != nil {
+	if err := t.measured.Check(); err != nil {
 		return r, err
 	}
 	if !s.bare {

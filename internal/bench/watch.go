@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/bench/servers"
 	"github.com/zooid-project/zooid/internal/bench/wire"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -95,14 +96,14 @@ func runWatch(ctx context.Context, t *trial) (result, error) {
 // changes does the rounds. Those of the warm-up aren't counted.
 func (t *trial) changes(ctx context.Context, f *fanOut) (result, error) {
 	last, each := newLatencies(), newLatencies()
-	var start cost
+	var start servers.Cost
 	var from time.Duration
 	epoch := time.Now()
 	rounds, measured := int64(0), false
 	for {
 		now := time.Since(epoch)
 		if !measured && now >= t.warm {
-			measured, from, start = true, now, t.measured.cost()
+			measured, from, start = true, now, t.measured.Cost()
 		}
 		if measured && (now >= from+t.time && t.ops == 0 || t.ops > 0 && rounds >= t.ops) {
 			break
@@ -123,8 +124,8 @@ func (t *trial) changes(ctx context.Context, f *fanOut) (result, error) {
 	r := result{Conns: t.keys, Ops: each.count()}
 	r.setTime(time.Since(epoch) - from)
 	r.setLatency(last)
-	r.setCost(t.measured.cost().minus(start), r.Ops)
-	r.ServerRSS = t.measured.rssMiB()
+	r.setCost(t.measured.Cost().Minus(start), r.Ops)
+	r.ServerRSS = t.measured.RssMiB()
 	r.set("changes", float64(rounds))
 	r.set("each_p50_ms", each.quantileMs(.5))
 	r.set("each_p99_ms", each.quantileMs(.99))

@@ -1,4 +1,4 @@
-package bench
+package servers
 
 import (
 	"bytes"
@@ -15,45 +15,45 @@ import (
 // a hundredth of a second for programs, whatever the kernel uses inside.
 const clockTick = 10 * time.Millisecond
 
-// processes are the server processes whose cost is measured; nil measures none.
-type processes []int
+// Processes are the server processes whose cost is measured; nil measures none.
+type Processes []int
 
-// cost is processor time, user and system together.
-type cost struct {
-	server, client time.Duration
+// Cost is processor time, user and system together.
+type Cost struct {
+	Server, Client time.Duration
 	machine        time.Duration // of everything that runs on it, and what was stolen from it
 	idle           time.Duration // of its processors; machine and idle are their whole time
 }
 
-// minus returns the cost since earlier.
-func (c cost) minus(earlier cost) cost {
-	return cost{c.server - earlier.server, c.client - earlier.client, c.machine - earlier.machine, c.idle - earlier.idle}
+// Minus returns the cost since earlier.
+func (c Cost) Minus(earlier Cost) Cost {
+	return Cost{c.Server - earlier.Server, c.Client - earlier.Client, c.machine - earlier.machine, c.idle - earlier.idle}
 }
 
-// cost returns what the processes and this one have used so far.
-func (p processes) cost() cost {
-	var c cost
+// Cost returns what the processes and this one have used so far.
+func (p Processes) Cost() Cost {
+	var c Cost
 	for _, pid := range p {
 		if st, err := readStat(pid); err == nil {
-			c.server += st.cpu
+			c.Server += st.cpu
 		}
 	}
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
-		c.client = time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		c.Client = time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	c.machine, c.idle = machineTime()
 	return c
 }
 
-// others is the share of the machine's processors, in percent, that went to
+// Others is the share of the machine's processors, in percent, that went to
 // neither the servers nor the generator.
-func (c cost) others() float64 {
+func (c Cost) Others() float64 {
 	whole := c.machine + c.idle
 	if whole <= 0 {
 		return 0
 	}
-	return 100 * max(float64(c.machine-c.server-c.client), 0) / float64(whole)
+	return 100 * max(float64(c.machine-c.Server-c.Client), 0) / float64(whole)
 }
 
 // machineTime is what all processors together have worked and idled, without
@@ -89,8 +89,8 @@ func parseMachineTime(line []byte) (busy, idle time.Duration) {
 	return busy, idle
 }
 
-// rssMiB is the resident memory of the processes together.
-func (p processes) rssMiB() float64 {
+// RssMiB is the resident memory of the processes together.
+func (p Processes) RssMiB() float64 {
 	var pages int64
 	for _, pid := range p {
 		if st, err := readStat(pid); err == nil {
@@ -100,8 +100,8 @@ func (p processes) rssMiB() float64 {
 	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
 }
 
-// check reports the first process that can't be measured.
-func (p processes) check() error {
+// Check reports the first process that can't be measured.
+func (p Processes) Check() error {
 	for _, pid := range p {
 		if _, err := readStat(pid); err != nil {
 			return fmt.Errorf("measure process %d: %w (-pid takes ids of running processes of this machine)", pid, err)
@@ -146,9 +146,9 @@ func parseStat(b []byte) (procStat, error) {
 }
 
 // processGroup returns the processes of the group pgid, sorted.
-func processGroup(pgid int) processes {
+func processGroup(pgid int) Processes {
 	entries, _ := filepath.Glob("/proc/[0-9]*")
-	var group processes
+	var group Processes
 	for _, e := range entries {
 		pid, err := strconv.Atoi(filepath.Base(e))
 		if err != nil {

@@ -1,4 +1,4 @@
-package bench
+package servers
 
 import (
 	"context"
@@ -30,11 +30,11 @@ const portsPerMember = 3
 
 // memberPorts names the ports that the configurations of all members need; the
 // first is the client port of the first member.
-func (s *server) memberPorts() (names []string) {
-	if !strings.Contains(s.spec.command, "{config}") {
+func (s *Server) memberPorts() (names []string) {
+	if !strings.Contains(s.spec.Command, "{config}") {
 		return []string{"{port}"}
 	}
-	for i := range portsPerMember * max(s.spec.members, 1) {
+	for i := range portsPerMember * max(s.spec.Members, 1) {
 		names = append(names, memberPort(i/portsPerMember, i%portsPerMember))
 	}
 	return names
@@ -51,13 +51,13 @@ func memberPort(member, use int) string {
 
 // enlist makes each member's directory and configuration, and fills in its
 // command.
-func (s *server) enlist() error {
-	n := max(s.spec.members, 1)
-	if n > 1 && !strings.Contains(s.spec.command, "{config}") {
-		return fmt.Errorf("an ensemble of %d needs a command with {config} in it, not %q", n, s.spec.command)
+func (s *Server) enlist() error {
+	n := max(s.spec.Members, 1)
+	if n > 1 && !strings.Contains(s.spec.Command, "{config}") {
+		return fmt.Errorf("an ensemble of %d needs a command with {config} in it, not %q", n, s.spec.Command)
 	}
 	for i := range n {
-		m := &member{dir: filepath.Join(s.root, fmt.Sprint(i+1))}
+		m := &member{dir: filepath.Join(s.Root, fmt.Sprint(i+1))}
 		m.output = filepath.Join(m.dir, "output")
 		data := filepath.Join(m.dir, "data")
 		if err := os.MkdirAll(data, 0o700); err != nil {
@@ -70,19 +70,19 @@ func (s *server) enlist() error {
 		if err := os.WriteFile(filepath.Join(data, "myid"), fmt.Appendln(nil, i+1), 0o600); err != nil {
 			return err
 		}
-		m.text = strings.NewReplacer("{dir}", data, "{config}", config).Replace(s.spec.command)
+		m.text = strings.NewReplacer("{dir}", data, "{config}", config).Replace(s.spec.Command)
 		for p, port := range s.ports {
 			m.text = strings.ReplaceAll(m.text, p, port)
 		}
 		s.members = append(s.members, m)
-		s.addrs = append(s.addrs, "127.0.0.1:"+s.ports[memberPort(i, 0)])
+		s.Addrs = append(s.Addrs, "127.0.0.1:"+s.ports[memberPort(i, 0)])
 	}
 	return nil
 }
 
 // config is the zoo.cfg of member i of n: the settings that Apache's own sample
 // has, no limit on the connections of one address, and nothing else to listen on.
-func (s *server) config(i, n int, data string) []byte {
+func (s *Server) config(i, n int, data string) []byte {
 	b := fmt.Appendf(nil, `tickTime=2000
 initLimit=10
 syncLimit=5
@@ -135,7 +135,7 @@ func (m *member) await(ctx context.Context, addr string) error {
 		case <-ctx.Done():
 		}
 	}(m.cmd, m.exited)
-	if err := awaitRead(ctx, addr, readyMax); err != nil {
+	if err := AwaitRead(ctx, addr, ReadyMax); err != nil {
 		return fmt.Errorf("%w; its last words: %s", err, m.lastWords())
 	}
 	return nil
@@ -172,10 +172,10 @@ func (m *member) end() {
 	m.cmd = nil
 }
 
-// leader returns the process that leads the ensemble, by its own word.
-func (s *server) leader() (pid int, err error) {
+// Leader returns the process that leads the ensemble, by its own word.
+func (s *Server) Leader() (pid int, err error) {
 	for i, m := range s.members {
-		text, err := ask(s.addrs[i], "srvr")
+		text, err := ask(s.Addrs[i], "srvr")
 		if err != nil {
 			return 0, err
 		}
@@ -183,7 +183,7 @@ func (s *server) leader() (pid int, err error) {
 			return m.cmd.Process.Pid, nil
 		}
 	}
-	return 0, fmt.Errorf("none of %v says that it leads the ensemble", s.addrs)
+	return 0, fmt.Errorf("none of %v says that it leads the ensemble", s.Addrs)
 }
 
 // wordAnswerMax bounds the answer to a four-letter word.

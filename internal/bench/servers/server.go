@@ -1,0 +1,192 @@
+// Package servers starts the servers that are measured, alone or as an ensemble, each in a fresh directory and on ports
+// that were free, and measures what their processes cost.
+//
+//	server.go    starting, restarting and stopping one from a command line
+//	ensemble.go  its members: their directories, configurations, processes; their leader
+//	process.go   CPU and memory of processes, from /proc
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/wire"
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A Spec is a server as named on the command line: running already, or to
+// be started.
+type Spec struct {
+	Name    string
+	Command string    // started with sh -c; empty for a running server
+	Addrs   []string  // of a running server
+	Pids    Processes // of a running server, if it may be measured
+	Floor   bool      // the floor, which can't do all
+	Foreign bool      // a floor that isn't the built-in one
+	Members int       // servers of the ensemble that the command starts; 0 is 1
+}
+
+// A Server is one server, or an ensemble of several, started here, with everything
+// that they wrote.
+type Server struct {
+	Addrs []string      // of each member, for clients
+	Took  time.Duration // from the start to the first read of the last member
+	Root  string        // holds a directory and the output of each member
+
+	spec    Spec
+	ports   map[string]string
+	release func() // gives the ports back; nil before there are some
+	members []*member
+}
+
+const (
+	// ReadyMax is how long a started server may take until its first read.
+	ReadyMax = 5 * time.Minute
+	// readyPoll is how often it is asked: the error of a measured start.
+	readyPoll = 5 * time.Millisecond
+	// readyTry bounds one question, since a starting server may accept and hang.
+	readyTry = time.Second
+	// stopMax is how long a server may take to end before it is killed.
+	stopMax = 10 * time.Second
+)
+
+// Start starts a server, or all of an ensemble, by its command in a fresh
+// directory below dir, on ports that were free, and waits until each member
+// answers a read.
+func Start(ctx context.Context, spec Spec, dir string) (*Server, error) {
+	root, err := os.MkdirTemp(dir, "zooid-bench-")
+	if err == nil {
+		root, err = filepath.Abs(root) // members run in it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start server %s: %w", spec.Name, err)
+	}
+	s := &Server{spec: spec, Root: root}
+	if err = s.choosePorts(); err == nil {
+		err = s.enlist()
+	}
+	if err == nil {
+		err = s.launch(ctx)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("start server %s: %w", spec.Name, err)
+	}
+	return s, nil
+}
+
+var portPlaceholder = regexp.MustCompile(`\{port\d*\}`)
+
+// choosePorts gives every {port}, {port2}... of the command a free port, and
+// every member those its configuration needs.
+func (s *Server) choosePorts() error {
+	names := append(portPlaceholder.FindAllString(s.spec.Command, -1), s.memberPorts()...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	ports, release, err := freeport.Reserve(len(names))
+	if err != nil {
+		return err
+	}
+	s.ports, s.release = map[string]string{}, release
+	for i, name := range names {
+		s.ports[name] = strconv.Itoa(ports[i])
+	}
+	return nil
+}
+
+// launch starts every member and waits until each answers a read.
+func (s *Server) launch(ctx context.Context) error {
+	begin := time.Now()
+	for _, m := range s.members {
+		if err := m.start(); err != nil {
+			return err
+		}
+	}
+	for i, m := range s.members {
+		if err := m.await(ctx, s.Addrs[i]); err != nil {
+			return err
+		}
+	}
+	s.Took = time.Since(begin)
+	return nil
+}
+
+// Processes are the server's: everything its command started.
+func (s *Server) Processes() (all Processes) {
+	for _, m := range s.members {
+		if m.cmd != nil {
+			all = append(all, processGroup(m.cmd.Process.Pid)...)
+		}
+	}
+	return all
+}
+
+// Restart ends the server by a signal and starts it again on the same
+// directories and ports; took says how long that lasted.
+func (s *Server) Restart(ctx context.Context, sig syscall.Signal) error {
+	s.end(sig)
+	if err := s.launch(ctx); err != nil {
+		return fmt.Errorf("restart server %s: %w", s.spec.Name, err)
+	}
+	return nil
+}
+
+// end sends a signal to all processes, and SIGKILL to those that stay.
+func (s *Server) end(sig syscall.Signal) {
+	for _, m := range s.members {
+		m.signal(sig)
+	}
+	for _, m := range s.members {
+		m.end()
+	}
+}
+
+// Stop ends the server and removes its directory.
+func (s *Server) Stop() {
+	s.end(syscall.SIGTERM)
+	os.RemoveAll(s.Root)
+	if s.release != nil {
+		s.release()
+	}
+}
+
+// AwaitRead waits until the server opens a session and answers a read of "/".
+func AwaitRead(ctx context.Context, addr string, most time.Duration) error {
+	deadline := time.Now().Add(most)
+	for {
+		err := tryRead(ctx, addr)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait %v for %s to answer a read: %w", most, addr, err)
+		}
+		select {
+		case <-time.After(readyPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to answer a read: %w", addr, context.Cause(ctx))
+		}
+	}
+}
+
+func tryRead(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTry)
+	defer cancel()
+	c, err := wire.Dial(ctx, addr, wire.Session{Timeout: 10 * time.Second}, 0, wire.IdleBuffer)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.Net.SetDeadline(time.Now().Add(readyTry))
+	r := jute.PathWatchRequest{Path: "/"}
+	_, err = c.Call(jute.OpGetData, r.Append)
+	return err
+}
