@@ -26,7 +26,7 @@ func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
 	switch {
 	case res.Outcome == tree.Staged:
 		w.stats.Staged++
-		w.asked = w.parsed(res.Data)
+		w.asked = w.parsed(string(res.Data))
 		w.elects(w.asked)
 		w.dismiss(w.asked)
 	case q.Op == tree.OpChange && res.Op == tree.OpChange: // it is named
@@ -45,8 +45,8 @@ func (w *World) noted(res *tree.Result, q *tree.Request, by *life) {
 	}
 }
 
-func (w *World) parsed(text []byte) []quorum.Member {
-	members, err := parseMembers(string(text))
+func (w *World) parsed(text string) []quorum.Member {
+	members, err := parseMembers(text)
 	if err != nil {
 		w.fail("a change of membership asks for %q: %v", text, err)
 	}
@@ -151,9 +151,10 @@ func (w *World) majority() {
 }
 
 // outlives reports whether a majority of each membership that counts, or is about to,
-// is left when a server loses its disk.
+// is left when a server loses its disk. The next one may be on its way to the leader, who
+// can't tell at once that a server which had caught up has just lost all.
 func (w *World) outlives(s *host) bool {
-	sets := [][]uint64{w.voters, w.leaving, votersOf(w.wanted), votersOf(w.asked)}
+	sets := [][]uint64{w.voters, w.leaving, votersOf(w.wanted), votersOf(w.asked), votersOf(w.operator.asking())}
 	for _, voters := range sets {
 		fit := 0
 		for _, id := range voters {

@@ -177,8 +177,15 @@ func (l *life) counted(entries []quorum.Entry) {
 const lateQuestion = 10 * second
 
 // informed reports whether a server knows, or can learn from servers that it knows and
-// that know it, the address of one that votes. Else an operator has to tell it.
+// that know it, the address of one that votes. Else an operator has to tell it. Nobody
+// tells a server of the first version: it must know all who vote, as any of them may lead.
 func (w *World) informed(s *host) bool {
+	if l := s.life; l != nil && l.level == levelFirst {
+		return !slices.ContainsFunc(w.voters, func(v uint64) bool {
+			voter := w.servers[v-1].life
+			return v != s.id && (!l.peers[v] || voter != nil && !voter.peers[s.id])
+		})
+	}
 	known := map[uint64]bool{s.id: true}
 	for queue := []*host{s}; len(queue) > 0; queue = queue[1:] {
 		l := queue[0].life

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -37,11 +38,25 @@ func superDigest() string { return traffic.DigestID(operatorUser).ID }
 // busy reports whether a change was asked for and not answered.
 func (c *client) busy() bool { return c.w.now < c.unsure }
 
+// asking is the membership that a change asks for which is not answered, if it can be.
+func (c *client) asking() []quorum.Member {
+	if !c.busy() || len(c.commands) == 0 {
+		return nil
+	}
+	next := c.commands[0]
+	text, code := changeMembers(c.w.wantedText(), &jute.ReconfigRequest{Joining: &next.joining, Leaving: &next.leaving})
+	if code != jute.OK {
+		return nil
+	}
+	return c.w.parsed(text)
+}
+
 // command is a change of membership to ask for. Servers that it removes are stopped
 // for good when it is answered, if retire says so.
 type command struct {
 	joining, leaving string
 	retire, wipe     bool
+	joins            []int // of each server, as it was then: who is to join again since then isn't stopped
 }
 
 // reconfigure does what an operator does to change the membership.
@@ -52,13 +67,17 @@ func (w *World) reconfigure(f Fault, s *host) {
 		s.installed, s.stopped = true, false
 		s.joins++
 		s.configure(f.Arg == 1)
-		w.after(second, func() { w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))}) })
+		w.after(second, func() {
+			s.joinsNow(f.Arg == 1)
+			w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))})
+		})
 	case Role:
+		s.joinsNow(!m.Observer) // it makes a member of a server that has left
 		w.operator.asks(command{joining: serverLine(s.id, role(!m.Observer))})
 	case Swap:
 		w.swap(uint64(f.Arg))
 	case Leave:
-		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10), retire: f.Arg != 1, wipe: f.Arg == 2})
+		w.operator.asks(command{leaving: strconv.FormatUint(s.id, 10), retire: f.Arg != 1, wipe: f.Arg == 2, joins: w.joins()})
 		if f.Arg != 1 {
 			joins := s.joins
 			w.after(leavePause, func() {
@@ -87,9 +106,33 @@ func (w *World) swap(voters uint64) {
 		}
 	}
 	if len(joining)+len(leaving) > 0 {
+		joins := w.joins()
 		w.after(second, func() {
-			w.operator.asks(command{joining: strings.Join(joining, ","), leaving: strings.Join(leaving, ","), retire: true})
+			for _, s := range w.servers {
+				if slices.Contains(joining, serverLine(s.id, role(false))) {
+					s.joinsNow(false)
+				}
+			}
+			w.operator.asks(command{joining: strings.Join(joining, ","), leaving: strings.Join(leaving, ","), retire: true, joins: joins})
 		})
+	}
+}
+
+// joins are the servers' counts of how often an operator has begun to make them members.
+func (w *World) joins() (counts []int) {
+	for _, s := range w.servers {
+		counts = append(counts, s.joins)
+	}
+	return counts
+}
+
+// joinsNow sees that a server runs that the operator is about to ask for. A change that
+// removed it, asked for since it was set up, may have stopped it, or be answered later.
+func (s *host) joinsNow(observer bool) {
+	s.joins++
+	if stopped := !s.installed || s.stopped; stopped && !s.w.healed {
+		s.installed, s.stopped = true, false
+		s.configure(observer)
 	}
 }
 
@@ -173,11 +216,12 @@ func (c *client) operated(code jute.Code) {
 }
 
 // remove stops the servers that a change has removed, for good and at once: whoever
-// remains has a quorum.
+// remains has a quorum. A server that the operator has since begun to make a member again
+// goes on: were it stopped, the ensemble would take in a server that nobody starts.
 func (w *World) remove(done command) {
 	for _, text := range strings.Split(done.leaving, ",") {
 		id, err := strconv.ParseUint(text, 10, 64)
-		if _, in := find(w.wanted, id); err != nil || in || w.healed {
+		if _, in := find(w.wanted, id); err != nil || in || w.healed || w.servers[id-1].joins != done.joins[id-1] {
 			continue
 		}
 		s := w.servers[id-1]

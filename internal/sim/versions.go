@@ -60,6 +60,19 @@ func (w *World) upgradeAll() {
 	}
 }
 
+// outdated reports whether a process runs a version that doesn't know the level in force:
+// the leader sends it nothing until it is upgraded (docs/decisions/011). Such a server may
+// be made an observer, for whom a change of membership doesn't wait.
+func (w *World) outdated(l *life) bool {
+	return slices.ContainsFunc(w.servers, func(s *host) bool {
+		if s.life == nil || s.life.rep == nil {
+			return false
+		}
+		inForce, _ := s.life.rep.Levels()
+		return inForce > uint32(l.level)
+	})
+}
+
 // levelsBehind names a member at which the highest level isn't in force, or returns 0.
 func (w *World) levelsBehind() uint64 {
 	for _, s := range w.members() {
