@@ -24,7 +24,8 @@
 // over by then, whatever the server would say. Credentials that a server has taken
 // once and then refuses end the Conn, which then is in StateAuthFailed. Paths and
 // ACLs are checked by the rules of Apache's Java client. FLWSrvr reads the build
-// dates of today's servers too, and FLWCons takes times for the milliseconds they are. A Lock whose wait fails doesn't stay in line.
+// dates of today's servers too, and FLWCons takes times for the milliseconds they
+// are. A Lock whose wait fails doesn't stay in line.
 //
 // New programs are better served by package
 // github.com/zooid-project/zooid/zk itself: contexts, persistent watches, pipelines,
