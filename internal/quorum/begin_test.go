@@ -26,6 +26,7 @@ func TestBegin(t *testing.T) {
 	with := answer{reply: JoinReply{New: true}, cluster: 7} // began when this server was known to be empty
 	old := answer{cluster: 7}
 	heard := answer{reply: JoinReply{Hearsay: true}}
+	twin := answer{reply: JoinReply{Twin: true}, cluster: 7}
 	leads := answer{reply: JoinReply{Go: true, Index: 9}, cluster: 7}
 	for _, c := range []struct {
 		name    string
@@ -33,24 +34,41 @@ func TestBegin(t *testing.T) {
 		third   answer
 		joins   uint64 // cluster
 		decided bool
+		then    *answer // of the second, in the round after
 	}{
-		{"alone", silent, silent, 0, false},
-		{"one other is empty", empty, silent, 0, true},
-		{"all are empty", empty, empty, 0, true},
-		{"one began together with this one", with, silent, 0, true},
-		{"one began by itself and one is down", begun, silent, 0, false},
-		{"one began by itself and one is empty", begun, empty, 0, true},
-		{"two began by themselves", begun, begun, 0, true},
-		{"one belongs to an ensemble", old, silent, 0, false},
-		{"one belongs to an ensemble and one is empty", old, empty, 0, false},
-		{"one has heard of an ensemble and one is empty", heard, empty, 0, false},
-		{"the leader lets it in", old, leads, 7, true},
+		{"alone", silent, silent, 0, false, nil},
+		{"one other is empty", empty, silent, 0, true, nil},
+		{"all are empty", empty, empty, 0, true, nil},
+		{"one began together with this one", with, silent, 0, true, nil},
+		{"one began by itself and one is down", begun, silent, 0, false, nil},
+		{"one began by itself and one is empty", begun, empty, 0, true, nil},
+		{"two began by themselves", begun, begun, 0, true, nil},
+		{"one belongs to an ensemble", old, silent, 0, false, nil},
+		{"one belongs to an ensemble and one is empty", old, empty, 0, false, nil},
+		{"one has heard of an ensemble and one is empty", heard, empty, 0, false, nil},
+		{"the leader lets it in", old, leads, 7, true, nil},
+		{"a twin runs and one is empty", twin, empty, 0, false, nil},
+		{"one belonged to an ensemble and is down, one is empty", old, empty, 0, false, &silent},
+		{"one knew of a twin and is down, one is empty", twin, empty, 0, false, &silent},
+		{"one belonged to an ensemble and lost its disk", old, silent, 0, true, &empty},
+		{"one had heard of an ensemble and is down, one is empty", heard, empty, 0, true, &silent},
 	} {
 		members := []Member{{ID: 1}, {ID: 2}, {ID: 3}}
-		b, waiting, ok := Begin(1, members, func(m Member) (JoinReply, uint64, error) {
-			a := []answer{c.second, c.third}[m.ID-2]
-			return a.reply, a.cluster, a.err
-		})
+		belong := map[uint64]bool{}
+		round := func() (Beginning, []string, bool) {
+			return Begin(1, members, belong, func(m Member) (JoinReply, uint64, error) {
+				a := []answer{c.second, c.third}[m.ID-2]
+				return a.reply, a.cluster, a.err
+			})
+		}
+		b, waiting, ok := round()
+		if c.then != nil {
+			if ok {
+				t.Errorf("%s: it began in the first round", c.name)
+			}
+			c.second = *c.then
+			b, waiting, ok = round()
+		}
 		if ok != c.decided || b.Cluster != c.joins {
 			t.Errorf("%s: decided %v to join cluster %d, want %v and %d", c.name, ok, b.Cluster, c.decided, c.joins)
 		}
@@ -142,8 +160,9 @@ func answerJoins(ctx context.Context, l net.Listener, ours Secure, reply joinRep
 }
 
 // TestEmptyServerTellsOfEnsemble asks an empty server how to begin that knows, or may
-// come to know, of an ensemble: it must not be taken for one to begin with. Its
-// configuration can name servers that the asker's doesn't.
+// come to know, of an ensemble: it must not be taken for one to begin with, even when
+// the peer that it knows it from is down. Its configuration can name servers that the
+// asker's doesn't.
 func TestEmptyServerTellsOfEnsemble(t *testing.T) {
 	t.Parallel()
 	self, other := listenLocal(t), listenLocal(t)
@@ -158,12 +177,16 @@ func TestEmptyServerTellsOfEnsemble(t *testing.T) {
 	asker := newTransport(3, 0, sharing("a secret"), slog.New(slog.DiscardHandler))
 	defer asker.cancel()
 	var answered chan struct{}
-	for i := range 20 {
-		if i == 10 {
+	for i := range 24 {
+		switch {
+		case i == 10:
 			answered = answerJoins(ctx, other, sharing("a secret"), joinReplied{state: joinWait, cluster: 7})
-		}
-		if i > 10 {
+		case i > 10 && i < 20:
 			<-answered
+		case i == 20:
+			other.Close()
+		case i > 20:
+			time.Sleep(2 * joinPause) // a round without the peer goes by
 		}
 		if r, err := asker.askOne(ctx, members[0]); err != nil || r.state != joinWait || r.cluster != 0 {
 			t.Fatalf("question %d: the empty server answers state %d of cluster %d, %v", i, r.state, r.cluster, err)

@@ -34,6 +34,9 @@ import (
 //	belongs to one. It tells only what it has heard from such a peer itself: two empty
 //	servers don't keep each other waiting.
 //
+//	A peer that has said that it belongs to an ensemble does so until it says
+//	otherwise: that it is down now doesn't mean that there is no ensemble.
+//
 //	hello of kind connJoin: the asker's life(4) and feature level(4) in the cluster's place
 //	answer to it: state(1) cluster(8) index(8) term(8)
 //
@@ -68,7 +71,7 @@ func Discover(ctx context.Context, self uint64, level uint32, members []Member, 
 	defer cancel()
 	t := newTransport(self, 0, secure, log)
 	t.level = level
-	t.askers = map[uint64]bool{}
+	t.askers, t.belong = map[uint64]bool{}, map[uint64]bool{}
 	for _, m := range members {
 		t.askers[m.ID] = false
 	}
@@ -197,17 +200,14 @@ var errUnclear = errors.New("not enough peers have answered")
 
 // ask makes one round.
 func (t *transport) ask(ctx context.Context, members []Member) (b Beginning, waiting []string, err error) {
-	alone := true
-	b, waiting, ok := Begin(t.id, members, func(m Member) (JoinReply, uint64, error) {
+	b, waiting, ok := Begin(t.id, members, t.belong, func(m Member) (JoinReply, uint64, error) {
 		r, err := t.askOne(ctx, m)
-		hearsay := err == nil && r.state == joinWait && r.cluster == 0
-		alone = alone && (err != nil || r.state == joinEmpty || hearsay)
-		if r.state == joinTwin {
-			err = fmt.Errorf("a server %d is running already: %s", t.id, sameID)
-		}
-		return JoinReply{Hearsay: hearsay, New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Go: r.state == joinGo, Index: r.index, Term: r.term}, r.cluster, err
+		return JoinReply{
+			New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Hearsay: r.state == joinWait && r.cluster == 0,
+			Go: r.state == joinGo, Index: r.index, Term: r.term, Twin: r.state == joinTwin,
+		}, r.cluster, err
 	})
-	t.alone.Store(alone)
+	t.alone.Store(len(t.belong) == 0)
 	if !ok {
 		return b, waiting, errUnclear
 	}
@@ -217,8 +217,9 @@ func (t *transport) ask(ctx context.Context, members []Member) (b Beginning, wai
 // Begin decides how the server self with an empty data directory begins, by what
 // the members answer: ask returns that and the cluster they belong to; New stands
 // for an empty peer too, and Begun only for a peer that has never asked this server.
-// Until that decides it (ok), waiting says for what.
-func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, cluster uint64, err error)) (b Beginning, waiting []string, ok bool) {
+// Until that decides it (ok), waiting says for what. belong holds, from one round to
+// the next, the members that belonged to an ensemble when they last answered.
+func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Member) (reply JoinReply, cluster uint64, err error)) (b Beginning, waiting []string, ok bool) {
 	voters, empty, begun := 0, 0, 0
 	known := false // that there is an ensemble
 	for _, m := range members {
@@ -232,16 +233,24 @@ func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, clu
 			continue
 		}
 		reply, cluster, err := ask(m)
+		if err == nil {
+			delete(belong, m.ID)
+		}
 		switch {
+		case err != nil && belong[m.ID]:
+			waiting = append(waiting, fmt.Sprintf("server %d: %v; it belonged to an ensemble when it last answered (if that is gone for good, start this server again)", m.ID, err))
 		case err != nil:
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
 		case reply.Go:
 			return Beginning{Cluster: cluster, JoinedAfter: reply.Index, JoinedTerm: reply.Term}, nil, true
+		case reply.Twin:
+			belong[m.ID] = true
+			waiting = append(waiting, fmt.Sprintf("server %d: a server %d is running already: %s", m.ID, self, sameID))
 		case reply.Hearsay:
 			known = true
 			waiting = append(waiting, fmt.Sprintf("server %d is empty too, and is asking its own peers, or has heard of an ensemble", m.ID))
 		case !reply.New:
-			known = true
+			belong[m.ID] = true
 			waiting = append(waiting, fmt.Sprintf("server %d belongs to an ensemble; its leader must let this server in", m.ID))
 		case m.Observer:
 		case reply.Begun:
@@ -251,6 +260,7 @@ func Begin(self uint64, members []Member, ask func(Member) (reply JoinReply, clu
 			empty++
 		}
 	}
+	known = known || len(belong) > 0
 	votes := slices.ContainsFunc(members, func(m Member) bool { return m.ID == self && !m.Observer })
 	return Beginning{}, waiting, votes && !known && (empty > voters/2 || empty+begun == voters)
 }

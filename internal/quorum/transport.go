@@ -58,6 +58,7 @@ type transport struct {
 	gate      gate
 	askers    map[uint64]bool    // while this server is empty: which members have asked
 	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
+	belong    map[uint64]bool    // while this server is empty: which peers belong to an ensemble (see Begin)
 	reading   map[uint64]reading // the newest by peer, ended or not
 
 	notes sync.Mutex // held while what is announced is written to a connection

@@ -31,16 +31,15 @@ func (l *life) discover() {
 			if l.ended {
 				return
 			}
-			l.alone = true
-			b, waiting, ok := quorum.Begin(s.id, s.config, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
+			b, waiting, ok := quorum.Begin(s.id, s.config, l.belong, func(m quorum.Member) (quorum.JoinReply, uint64, error) {
 				r, ok := answers[m.ID]
 				if !ok {
 					return r, 0, errNoAnswer
 				}
 				r.Begun = r.Begun && !l.askers[m.ID]
-				l.alone = l.alone && (r.New || r.Hearsay)
 				return r, clusterID, nil
 			})
+			l.alone = len(l.belong) == 0
 			w.logger(s.id).Info("its disk is empty", "clear", ok, "beginning", b, "waiting", waiting)
 			if !ok {
 				w.after(joinPause, l.discover)

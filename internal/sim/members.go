@@ -413,7 +413,10 @@ func (s *host) configure(observer bool) {
 }
 
 // configOf is the configuration that an operator writes for a server: the members
-// decided on, and those that vote until the change is complete. One of them leads.
+// decided on, and those that vote until the change is complete, as voters. One of them
+// leads. A server whose configuration names nobody else that votes begins an ensemble of
+// its own while the others are down, as a first server does: nobody promises that this
+// is outlived.
 func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 	members := slices.Clone(w.wanted)
 	if members == nil {
@@ -423,14 +426,16 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 		members = append(members, member(id, observer))
 	}
 	for _, v := range slices.Concat(w.voters, w.leaving) {
-		if _, ok := find(members, v); !ok {
+		if i := slices.IndexFunc(members, func(m quorum.Member) bool { return m.ID == v }); i < 0 {
 			members = append(members, member(v, false))
+		} else if v != id {
+			members[i].Observer = false
 		}
 	}
 	// Servers that are as empty as this one are left out: a majority of empty ones would
 	// begin an ensemble of their own while the others are down.
 	running := slices.DeleteFunc(slices.Clone(members), func(m quorum.Member) bool { return m.ID != id && !w.servers[m.ID-1].begun })
-	if len(running) == 1 {
+	if !slices.ContainsFunc(running, func(m quorum.Member) bool { return m.ID != id && !m.Observer }) {
 		return members
 	}
 	return running

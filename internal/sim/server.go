@@ -119,6 +119,7 @@ type life struct {
 	questions []question
 	askers    map[uint64]bool // peers that asked while its disk was empty
 	alone     bool            // while its disk is empty: it has asked all peers, and none belongs to an ensemble
+	belong    map[uint64]bool // while its disk is empty: peers that belong to an ensemble
 	voters    []uint64        // raft's after the last Apply, and those before
 	outgoing  []uint64
 	// electorates are those that were in force since the present turn began.
@@ -135,7 +136,7 @@ func (s *host) start() {
 	w := s.w
 	w.logger(s.id).Info("starts")
 	s.lives++
-	l := &life{w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}}
+	l := &life{w: w, s: s, level: s.level, newID: replica.NewIDs(s.id, w.now/millisecond+int64(s.lives)<<20), peers: map[uint64]bool{}, belong: map[uint64]bool{}}
 	s.life = l
 	s.disk.begin(l)
 	l.protect(func() {
