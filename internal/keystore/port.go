@@ -48,6 +48,7 @@ type Port struct {
 	clientAuth tls.ClientAuthType // forClient adds the check of what is shown
 	notes      []string
 	checkEvery time.Duration
+	lookUp     func(ctx context.Context, address string) (names []string, err error)
 
 	current atomic.Pointer[current]
 
@@ -66,7 +67,7 @@ type current struct {
 // NewPort reads the stores and returns the port, or an error that names the file
 // or setting at fault.
 func NewPort(o Options) (*Port, error) {
-	p := &Port{opt: o, checkEvery: reloadCheck}
+	p := &Port{opt: o, checkEvery: reloadCheck, lookUp: net.DefaultResolver.LookupAddr}
 	var err error
 	var notes []string
 	if p.low, p.high, p.notes, err = versions(o.Protocol, o.EnabledProtocols); err != nil {
@@ -170,7 +171,7 @@ func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certifi
 	if wrong == nil || !p.opt.ReverseDNS {
 		return wrong
 	}
-	names, err := net.DefaultResolver.LookupAddr(ctx, host)
+	names, err := p.lookUp(ctx, host)
 	for _, name := range names {
 		if cert.VerifyHostname(name) == nil {
 			return nil

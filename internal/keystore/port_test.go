@@ -1,6 +1,7 @@
 package keystore
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -220,7 +221,47 @@ func TestVerifyClientHost(t *testing.T) {
 	}
 }
 
-// selfSigned makes a certificate for the addresses and writes it to a file.
+// TestReverseLookup: a certificate that names no address speaks for one that has its name, if the names of addresses are
+// looked up: that of a client, and that of a peer.
+func TestReverseLookup(t *testing.T) {
+	t.Parallel()
+	here, elsewhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+	for _, reverse := range []bool{false, true} {
+		o := options()
+		o.VerifyClientHost, o.ReverseDNS = true, reverse
+		o.Trust.Location = filepath.Join(t.TempDir(), "self.pem")
+		cert := selfSigned(t, o.Trust.Location, []string{"named.example"})
+		p, err := NewPort(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.lookUp = func(_ context.Context, address string) ([]string, error) {
+			if address == "127.0.0.1" {
+				return []string{"other.example.", "named.example."}, nil
+			}
+			return []string{"other.example."}, nil
+		}
+		state, clientErr, serverErr := connect(t, p, trusting(t, func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} }))
+		if (clientErr == nil && serverErr == nil) != reverse {
+			t.Errorf("lookups %t: a client gets %v, the server %v", reverse, clientErr, serverErr)
+		}
+		if !reverse {
+			leaf, err := x509.ParseCertificate(cert.Certificate[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
+		}
+		if err := p.VerifyPeer(t.Context(), state, here, []string{"zk1.example"}); (err == nil) != reverse {
+			t.Errorf("lookups %t: a peer gets %v", reverse, err)
+		}
+		if err := p.VerifyPeer(t.Context(), state, elsewhere, []string{"zk1.example"}); err == nil {
+			t.Errorf("lookups %t: a peer from an address of another name gets through", reverse)
+		}
+	}
+}
+
+// selfSigned makes a certificate for addresses or names and writes it to a file.
 func selfSigned(t *testing.T, file string, addresses []string) tls.Certificate {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -229,7 +270,11 @@ func selfSigned(t *testing.T, file string, addresses []string) tls.Certificate {
 	}
 	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: "self"}}
 	for _, a := range addresses {
-		template.IPAddresses = append(template.IPAddresses, net.ParseIP(a))
+		if ip := net.ParseIP(a); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, a)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, public, private)
 	if err == nil {

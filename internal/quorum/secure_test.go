@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -298,5 +299,31 @@ func TestComplaintsOfStrangers(t *testing.T) {
 	}
 	if now = now.Add(time.Second); !c.due("later", now) {
 		t.Error("a second later there is no room for a line")
+	}
+}
+
+// An undecided is a connection whose other end doesn't show what it speaks: its deadline is over when it is read.
+type undecided struct {
+	net.Conn
+	deadline time.Time
+}
+
+func (u *undecided) SetDeadline(t time.Time) error { u.deadline = t; return nil }
+func (u *undecided) Read([]byte) (int, error)      { return 0, os.ErrDeadlineExceeded }
+
+// TestDetectionTimeout: on a port for TLS and plain text a connection may wait for as long as configured, but no less than
+// the usual time, until it shows which of both it is.
+func TestDetectionTimeout(t *testing.T) {
+	t.Parallel()
+	for detection, want := range map[time.Duration]time.Duration{0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second} {
+		s := Secure{Server: &tls.Config{}, Plain: true, Detection: detection}
+		c := &undecided{}
+		before := time.Now()
+		if _, _, err := s.accepted(t.Context(), c); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("detection in %v: %v", detection, err)
+		}
+		if c.deadline.Before(before.Add(want)) || c.deadline.After(time.Now().Add(want)) {
+			t.Errorf("detection in %v: the connection has %v, want %v", detection, c.deadline.Sub(before), want)
+		}
 	}
 }

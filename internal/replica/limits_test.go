@@ -74,3 +74,34 @@ func TestUnreadOutputEndsTheConnection(t *testing.T) {
 		t.Errorf("beyond the limit: closing %v, %d bytes kept", c.closing, len(c.out))
 	}
 }
+
+// TestOutstandingLimit: with more requests unanswered in all than configured, a connection that has one waits with its next.
+func TestOutstandingLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 5
+	for name, c := range map[string]struct {
+		limit int
+		waits bool
+	}{"at the limit": {limit, true}, "below it": {limit + 2, false}} {
+		s := newStage(t, Options{MaxOutstanding: c.limit})
+		var clients []*Client
+		for range 2 {
+			clients = append(clients, s.client(nil))
+			s.apply(s.forward()...)
+		}
+		for i, n := range []int{limit + 1, 1} {
+			raw, stream := pipeline{}, []byte(nil)
+			for range n {
+				stream = raw.request(stream, jute.OpDelete, deleting("/none"))
+			}
+			if _, err := s.receive(clients[i], stream); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last, waited := clients[1], false
+		took := last.reserve(&s.r.unanswered, 1, func() { waited = true; last.closeLocked("it waits") })
+		if waited != c.waits || took == c.waits {
+			t.Errorf("%s: it waits: %t, and gets its turn: %t", name, waited, took)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -332,4 +333,23 @@ func awaitCount(t *testing.T, what string, count func() int64, want int64) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("it never came to be that %s: the count is %d, not %d", what, count(), want)
+}
+
+// TestEarlyDropOfHandshakes: a server that doesn't serve refuses TLS handshakes if it is told to; otherwise it shakes hands.
+func TestEarlyDropOfHandshakes(t *testing.T) {
+	t.Parallel()
+	for _, drop := range []bool{false, true} {
+		s, _, secure := openSecure(t, "none", func(o *Options) { o.Secure.DropEarly = drop })
+		if session(t, secure, "") == nil {
+			t.Errorf("dropped early %t: no session on a server that serves", drop)
+		}
+		s.replica.Lead(quorum.Leadership{})
+		s.replica.CheckQuorum(1<<40, 0)
+		if s.Status().Serving {
+			t.Fatal("it serves without a leader")
+		}
+		if _, err := dialTLS(t, secure, ""); (err != nil) != drop {
+			t.Errorf("dropped early %t: the handshake on a server that doesn't serve: %v", drop, err)
+		}
+	}
 }
