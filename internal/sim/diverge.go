@@ -74,7 +74,7 @@ func (l *life) twist(entries []quorum.Entry) []quorum.Entry {
 		settings.EnforceQuota = true
 		entries = slices.Clone(entries)
 		entries[i].Data = tree.AppendRecord(slices.Clone(e.Data), &tree.Request{Op: tree.OpSettings, Body: settings.Append(nil)})
-		l.twisted, l.s.diverged = false, true
+		l.twisted, l.s.diverged, l.s.twistedAt = false, true, e.Index
 		return entries
 	}
 	return entries

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"slices"
@@ -30,6 +31,7 @@ type ledger struct {
 	leaders map[uint64]uint64 // by term
 	since   map[uint64]int64  // when each began to lead
 	entries []applied         // by index, from 1
+	vouched uint64            // the newest entry after which a leader's digest is in the log
 	zxid    int64             // of the last request in the history's log
 	owners  map[int64]place   // by connection: where in the log it was given a session
 	begun   map[int64]place   // by session: where in the log it began
@@ -205,6 +207,9 @@ func (g *ledger) apply(l *life, e quorum.Entry) {
 	case e.Index == n+1:
 		g.entries = append(g.entries, applied{term: e.Term, sum: sum})
 		w.stats.Entries++
+		if len(e.Data) > 8 {
+			g.vouched = max(g.vouched, binary.BigEndian.Uint64(e.Data)) // see replica/outbox.go
+		}
 		// The first entries name the members; each writes them by itself.
 		first := e.Term == 1 && e.Index <= uint64(len(w.servers))
 		if now, before := l.loop.Voters(); !first && !w.hold(now, before, e) && !l.decidedEarlier(e) {

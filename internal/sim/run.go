@@ -312,12 +312,13 @@ func (w *World) unquiet() string {
 	return ""
 }
 
-// agree compares what all servers hold in the end.
+// agree compares what all servers hold in the end, but for one that an entry made diverge
+// after which nobody has proposed any: it can't know yet.
 func (w *World) agree() {
 	var first *host
 	var want string
 	for _, s := range w.members() {
-		if s.life == nil {
+		if s.life == nil || s.diverged && s.twistedAt > w.ledger.vouched {
 			continue
 		}
 		index, zxid, digest := s.life.rep.Position()

@@ -48,6 +48,7 @@ type host struct {
 	held    []func()
 
 	diverged  bool            // its state was made another one
+	twistedAt uint64          // by this entry
 	level     int32           // highest feature level that its version knows
 	installed bool            // somebody has set it up
 	stopped   bool            // on purpose
