@@ -35,6 +35,7 @@ internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
 internal/history: jute
@@ -47,14 +48,14 @@ internal/bench/keeperbench: jute internal/bench/wire
 internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
-internal/access:  zk internal/config internal/keystore internal/sasl
+internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask
 internal/cli:     jute zk internal/access internal/config internal/export internal/terminal
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
-zk/gozk/zk:       zk jute
+zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
-zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl
-internal/status:  internal/cli internal/config internal/terminal
+zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
+internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
 cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
 

@@ -2,11 +2,10 @@ package access
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 )
 
 const (
@@ -20,25 +19,7 @@ const (
 func (a *Access) Ask(ctx context.Context, server, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordPatience)
 	defer cancel()
-	conn, err := a.Dial(ctx, server)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	reply, err := io.ReadAll(io.LimitReader(conn, wordReplyMax+1))
-	switch {
-	case err != nil:
-	case len(reply) == 0:
-		err = errors.New("it closed the connection without an answer")
-	case len(reply) > wordReplyMax:
-		err = fmt.Errorf("its answer has more than %d bytes", wordReplyMax)
-	}
-	return string(reply), err
+	return ask.Word(ctx, a.Dial, server, word, wordReplyMax)
 }
 
 // A Word is a four-letter word that servers of Apache's answer, and of Zooid's.

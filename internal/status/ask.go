@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 )
 
 const (
@@ -321,21 +321,9 @@ func (row *serverRow) word(word string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	conn, err := access.Dial(ctx, row.Address)
-	if err != nil {
+	text, err := ask.Word(ctx, access.Dial, row.Address, word, askBytesMax)
+	if text == "" {
 		return "", withoutAddress(err)
 	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(askTimeout))
-	if _, err := conn.Write([]byte(word)); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(conn, askBytesMax))
-	if err != nil && len(text) == 0 {
-		return "", fmt.Errorf("it takes connections but says nothing: %w", withoutAddress(err))
-	}
-	if len(text) == 0 {
-		return "", fmt.Errorf("it closes the connection without an answer to %s", word)
-	}
-	return string(text), nil
+	return text, nil
 }

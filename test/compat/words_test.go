@@ -3,14 +3,13 @@ package compat
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -97,20 +96,13 @@ func modeOf(t *testing.T, s *Server) string {
 
 func askWord(t *testing.T, addr, word string) string {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", addr, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(c, word); err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(c)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	text, err := ask.Word(ctx, nil, addr, word, 1<<20)
 	if err != nil {
 		t.Fatalf("%s: %v", word, err)
 	}
-	return string(text)
+	return text
 }
 
 // figures are what differs from server to server and from run to run.

@@ -2,9 +2,8 @@ package crash
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 )
 
 const (
@@ -20,6 +21,7 @@ const (
 	stopPatience  = 10 * time.Second       // from SIGTERM to SIGKILL
 	readyPause    = 5 * time.Millisecond   // between two tries: the restart time is measured by them
 	askPatience   = 500 * time.Millisecond // for a four-letter word
+	askBytesMax   = 1 << 20                // of its answer
 	logTail       = 6 << 10                // bytes of a server's log shown when a test fails
 )
 
@@ -168,17 +170,9 @@ func (s *Server) Mode() (string, error) {
 
 // Ask sends a four-letter word.
 func (s *Server) Ask(word string) (string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr, askPatience)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(askPatience))
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(c)
-	return string(text), err
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	return ask.Word(ctx, nil, s.Addr, word, askBytesMax)
 }
 
 // Running says whether the process is there.

@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,33 +13,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/zk"
 )
 
 const (
-	patience   = time.Minute // until a server does what it is to do; only a failing test waits so long
-	askPause   = 20 * time.Millisecond
-	askTimeout = 10 * time.Second
+	patience    = time.Minute // until a server does what it is to do; only a failing test waits so long
+	askPause    = 20 * time.Millisecond
+	askTimeout  = 10 * time.Second
+	askBytesMax = 1 << 20
 
 	sessionTimeout = 10 * time.Minute
 	superUser      = "super:super-secret"
 	aliceUser      = "alice:alice-secret"
 )
 
-// ask sends a four-letter word.
-func ask(addr, word string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, askTimeout)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(askTimeout))
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(c)
-	return string(text), err
+// answerTo asks a server a four-letter word.
+func answerTo(addr, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	return ask.Word(ctx, nil, addr, word, askBytesMax)
 }
 
 // await polls until the answer to a word has a match, and returns its first group.
@@ -49,7 +41,7 @@ func await(t *testing.T, addr, word, pattern string) string {
 	t.Helper()
 	find := regexp.MustCompile(`(?m)` + pattern)
 	for deadline := time.Now().Add(patience); ; time.Sleep(askPause) {
-		text, err := ask(addr, word)
+		text, err := answerTo(addr, word)
 		if m := find.FindStringSubmatch(text); err == nil && m != nil {
 			return m[1]
 		}
@@ -66,7 +58,7 @@ func sessionLines(t *testing.T, addrs []string) (lines []string) {
 		if mode := await(t, addr, "srvr", `^Mode: (.*)$`); mode != "leader" && mode != "standalone" {
 			continue
 		}
-		dump, err := ask(addr, "dump")
+		dump, err := answerTo(addr, "dump")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +76,7 @@ func sessionLines(t *testing.T, addrs []string) (lines []string) {
 // digestLines lists the digests of the whole state that a server tells, by zxid.
 func digestLines(t *testing.T, addr string) (lines []string) {
 	t.Helper()
-	hash, err := ask(addr, "hash")
+	hash, err := answerTo(addr, "hash")
 	if err != nil {
 		t.Fatal(err)
 	}

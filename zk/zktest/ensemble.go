@@ -5,15 +5,14 @@ package zktest
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
@@ -159,28 +158,22 @@ func (e *Ensemble) Leader() int {
 
 // modeOf asks a server what it is; "" if it doesn't say.
 func modeOf(address string) string {
-	conn, err := net.DialTimeout("tcp", address, modeWait)
+	ctx, cancel := context.WithTimeout(context.Background(), modeWait)
+	defer cancel()
+	answer, err := ask.Word(ctx, nil, address, "srvr", srvrMax)
 	if err != nil {
 		return ""
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(modeWait)); err != nil {
-		return ""
-	}
-	if _, err := conn.Write([]byte("srvr")); err != nil {
-		return ""
-	}
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		return ""
-	}
-	_, after, _ := strings.Cut(string(answer), "\nMode: ")
+	_, after, _ := strings.Cut(answer, "\nMode: ")
 	mode, _, _ := strings.Cut(after, "\n")
 	return mode
 }
 
-// modeWait bounds how long a server may take to say what it is.
-const modeWait = 5 * time.Second
+// modeWait bounds how long a server may take to say what it is, and srvrMax in how many bytes.
+const (
+	modeWait = 5 * time.Second
+	srvrMax  = 64 << 10
+)
 
 // address returns where server i listens, "" if it is stopped.
 func (e *Ensemble) address(i int) string {

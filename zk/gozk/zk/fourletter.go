@@ -1,13 +1,14 @@
 package zk
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
 )
 
 // A Mode is the part a server plays.
@@ -83,28 +84,18 @@ type ServerClients struct {
 // wordBytesMax bounds a server's answer: a million connections of it.
 const wordBytesMax = 256 << 20
 
-// ask sends a four-letter word and returns the answer.
-func ask(server, word string, timeout time.Duration) (string, error) {
-	conn, err := net.DialTimeout("tcp", server, timeout)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(io.LimitReader(conn, wordBytesMax))
-	return string(answer), err
+// word asks a server a four-letter word.
+func word(server, name string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return ask.Word(ctx, nil, server, name, wordBytesMax)
 }
 
 // FLWRuok reports of each server whether it says that it is well.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	well := make([]bool, len(servers))
 	for i, server := range FormatServers(servers) {
-		answer, err := ask(server, "ruok", timeout)
+		answer, err := word(server, "ruok", timeout)
 		well[i] = err == nil && strings.HasPrefix(answer, "imok")
 	}
 	return well
@@ -116,7 +107,7 @@ func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	all, ok := make([]*ServerStats, len(servers)), true
 	for i, server := range FormatServers(servers) {
 		stats := &ServerStats{Server: server}
-		answer, err := ask(server, "srvr", timeout)
+		answer, err := word(server, "srvr", timeout)
 		if err == nil {
 			err = stats.parse(answer)
 		}
@@ -187,7 +178,7 @@ func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	all, ok := make([]*ServerClients, len(servers)), true
 	for i, server := range FormatServers(servers) {
 		all[i] = new(ServerClients)
-		answer, err := ask(server, "cons", timeout)
+		answer, err := word(server, "cons", timeout)
 		for line := range strings.Lines(answer) {
 			if strings.TrimSpace(line) == "" || err != nil {
 				continue

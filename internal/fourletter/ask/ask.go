@@ -1,0 +1,52 @@
+// Package ask is the client of the four-letter words.
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Dial connects to a server.
+type Dial func(ctx context.Context, server string) (net.Conn, error)
+
+// ErrNoAnswer says that a server has closed the connection without a word.
+var ErrNoAnswer = errors.New("it closed the connection without an answer")
+
+// Word asks a server a four-letter word and returns the answer. One that is empty, or longer
+// than bytesMax, is an error; with an error the answer is what came before it. ctx bounds it
+// all, connecting included. A nil dial connects without TLS.
+func Word(ctx context.Context, dial Dial, server, word string, bytesMax int) (string, error) {
+	if dial == nil {
+		dial = plain
+	}
+	conn, err := dial(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, int64(bytesMax)+1))
+	switch {
+	case err != nil && len(answer) == 0:
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // without the address
+		}
+		err = fmt.Errorf("it takes connections but doesn't answer: %w", err)
+	case err == nil && len(answer) == 0:
+		err = ErrNoAnswer
+	case len(answer) > bytesMax:
+		answer, err = answer[:bytesMax], fmt.Errorf("its answer has more than %d bytes", bytesMax)
+	}
+	return string(answer), err
+}
+
+func plain(ctx context.Context, server string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", server)
+}
