@@ -340,6 +340,10 @@ func (w *World) possible(f Fault, s *host) bool {
 		return in && s.installed && !s.stopped
 	case Rot, Lie, Wipe:
 		return s.installed && !s.unfit() && w.spares(s)
+	case Power:
+		return w.losesNothing(s)
+	case PowerAll:
+		return !slices.ContainsFunc(w.servers, func(s *host) bool { return !w.losesNothing(s) })
 	case Diverge:
 		return w.diverges(s)
 	case Join:
@@ -351,6 +355,10 @@ func (w *World) possible(f Fault, s *host) bool {
 	}
 	return true
 }
+
+// losesNothing reports whether a server may lose its power: one whose disk lies loses what it
+// wrote, which the ensemble must outlive.
+func (w *World) losesNothing(s *host) bool { return !s.disk.fs.LieAboutSync || w.spares(s) }
 
 // wipe replaces the disk by an empty one.
 func (s *host) wipe() {
