@@ -81,7 +81,7 @@ func TestScenarioDoesWhatItSays(t *testing.T) {
 func TestTimedTrialEndsByItself(t *testing.T) {
 	t.Parallel()
 	s := startFake(t)
-	r, err := runFake(t, s, "mixed", "-time", "300ms", "-warm", "100ms", "-keys", "10", "-reads", "50")
+	r, err := runFake(t, s, "mixed", "-time", "2s", "-warm", "100ms", "-keys", "10", "-reads", "50")
 	if err != nil || r.Ops == 0 || r.errorCount() > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -105,8 +105,15 @@ func (OS) Lock(dir string) (io.Closer, error) {
 		d.Close()
 		return nil, fmt.Errorf("lock %s: another process holds this data directory: %w", dir, err)
 	}
-	return d, nil
+	return dirLock{d}, nil
 }
+
+// dirLock is the open directory that holds the lock.
+type dirLock struct{ *os.File }
+
+// Close gives the lock back itself: a child process that is being started holds a copy of
+// the descriptor, and with it the lock, until its program runs.
+func (d dirLock) Close() error { return errors.Join(unflock(d.File), d.File.Close()) }
 
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()

@@ -75,6 +75,8 @@ func flock(d *os.File) error {
 	return unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }
 
+func unflock(d *os.File) error { return unix.Flock(int(d.Fd()), unix.LOCK_UN) }
+
 // Free tells the bytes that this process may still use in dir's file system, and its size.
 func (OS) Free(dir string) (free, total uint64, err error) {
 	var st unix.Statfs_t

@@ -198,3 +198,31 @@ func TestPageAligned(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlockIsForAllCopies: a child process may hold a copy of the descriptor for a moment.
+func TestUnlockIsForAllCopies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := OS{}.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (OS{}).Lock(dir); err == nil {
+		t.Fatal("locked twice")
+	}
+	copied, err := syscall.Dup(int(lock.(dirLock).Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(copied)
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OS{}.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
