@@ -125,3 +125,19 @@ func TestCitedDecisions(t *testing.T) {
 		t.Error("nothing is cited; has the form changed?")
 	}
 }
+
+// TestDecisionsHaveOneNumber: notes are cited by their numbers.
+func TestDecisionsHaveOneNumber(t *testing.T) {
+	notes, err := filepath.Glob("docs/decisions/[0-9]*.md")
+	if err != nil || len(notes) == 0 {
+		t.Fatalf("%d notes, %v", len(notes), err)
+	}
+	taken := map[string]string{}
+	for _, note := range notes {
+		number, _, _ := strings.Cut(filepath.Base(note), "-")
+		if other := taken[number]; other != "" {
+			t.Errorf("%s and %s have one number", other, note)
+		}
+		taken[number] = note
+	}
+}
