@@ -2,6 +2,7 @@ package compat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -99,7 +100,7 @@ func askWord(t *testing.T, addr, word string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	text, err := ask.Word(ctx, nil, addr, word, 1<<20)
-	if err != nil {
+	if err != nil && !errors.Is(err, ask.ErrNoAnswer) { // a list may be empty
 		t.Fatalf("%s: %v", word, err)
 	}
 	return text
