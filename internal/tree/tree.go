@@ -90,6 +90,15 @@ type totals struct {
 
 // New returns the tree that every cluster begins with.
 func New(o Options) *Tree {
+	t := newRoot(o)
+	zk := t.insertNode(rootSlot, "zookeeper", newNode{data: emptyData, acl: aclOpen})
+	t.insertNode(zk, "config", newNode{data: emptyData, acl: aclConfig, aversion: -1}) // as Apache 3.8 shows it
+	t.insertNode(zk, "quota", newNode{data: emptyData, acl: aclOpen})
+	return t
+}
+
+// newRoot returns a tree that has only a root.
+func newRoot(o Options) *Tree {
 	t := newTree(o)
 	for _, f := range builtIn() {
 		t.acls.retain(t.internACL(&f))
@@ -103,10 +112,6 @@ func New(o Options) *Tree {
 	t.index(root)
 	t.totals.nodes++
 	t.totals.digest += t.nodeDigest(n)
-	t.position.zxid = 0
-	zk := t.insertNode(root, "zookeeper", newNode{data: emptyData, acl: aclOpen})
-	t.insertNode(zk, "config", newNode{data: emptyData, acl: aclConfig, aversion: -1}) // as Apache 3.8 shows it
-	t.insertNode(zk, "quota", newNode{data: emptyData, acl: aclOpen})
 	return t
 }
 

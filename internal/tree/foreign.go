@@ -1,0 +1,167 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A Foreign is a znode on its way from or to the files of another kind of server: every
+// field that the tree keeps, as it is.
+type Foreign struct {
+	Path   string // from Znodes
+	Parent uint32 // to Builder.Add: the place of its parent
+	Name   string // to Builder.Add: the last component of its path
+
+	Data                []byte // nil for null
+	ACL                 []jute.ACL
+	Czxid, Mzxid, Pzxid int64
+	Ctime, Mtime        int64
+	Version, Aversion   int32
+	Created             int64 // children ever created
+	Container           bool
+	TTL                 int64 // milliseconds; 0 for none
+	Owner               int64 // its session; 0 for none
+}
+
+// A Builder makes a tree of what the files of another kind of server hold. After an
+// error it is of no use.
+type Builder struct {
+	tree *Tree
+	last []jute.ACL // the last ACL, since most znodes have the same
+	fix  aclFix     // of it
+}
+
+// RootPlace is the place of the root, which is there from the start.
+const RootPlace = rootSlot
+
+// NewBuilder begins a tree that has only a root.
+func NewBuilder(o Options) *Builder { return &Builder{tree: newRoot(o)} }
+
+// AddSession adds a session that no connection owns.
+func (b *Builder) AddSession(id int64, timeout int32, passwd [jute.PasswdSize]byte) error {
+	if _, twice := b.tree.sessions.index[id]; twice || id == 0 || id == -1<<63 || timeout < 0 {
+		return fmt.Errorf("add session %#x with a timeout of %d ms to the tree: it is invalid, or there twice", uint64(id), timeout)
+	}
+	b.tree.beginSession(session{id: id, next: 1, timeout: timeout, passwd: passwd})
+	return nil
+}
+
+// Root gives the root its data, ACL and Stat.
+func (b *Builder) Root(z *Foreign) {
+	t := b.tree
+	t.totals.digest -= t.statHash(t.at(rootSlot))
+	t.setNodeACL(rootSlot, b.intern(z.ACL))
+	t.totals.digest += t.statHash(t.at(rootSlot))
+	t.setData(rootSlot, z.Data)
+	b.stat(rootSlot, z)
+}
+
+// Add adds a znode, whose parent and session are there already, and returns its place. It
+// keeps nothing of z.
+func (b *Builder) Add(z *Foreign) (place uint32, err error) {
+	if err := b.check(z); err != nil {
+		return 0, fmt.Errorf("add a znode with the name %q to the tree: %w", z.Name, err)
+	}
+	n := newNode{data: z.Data, zxid: z.Czxid, time: z.Ctime, acl: b.intern(z.ACL)}
+	switch {
+	case z.Container:
+		n.kind = container
+	case z.TTL != 0:
+		n.kind, n.owner = ttl, z.TTL
+	case z.Owner != 0:
+		n.kind, n.owner = ephemeral, z.Owner
+	}
+	place = b.tree.insertNode(z.Parent, z.Name, n)
+	b.stat(place, z)
+	return place, nil
+}
+
+// check returns why a znode can't be added.
+func (b *Builder) check(z *Foreign) error {
+	t := b.tree
+	switch {
+	case z.Parent == 0 || z.Parent > t.nodes.used || !t.live(z.Parent):
+		return errors.New("its parent isn't there")
+	case z.Name == "" || len(z.Name) > nameLenMax || strings.IndexByte(z.Name, '/') >= 0:
+		return errors.New("no znode may have that name")
+	case t.at(z.Parent).kind() == ephemeral:
+		return errors.New("its parent is ephemeral")
+	case t.findChild(z.Parent, t.key.child(t.at(z.Parent).hash, z.Name), z.Name) != 0:
+		return errors.New("it is there twice")
+	case z.TTL < 0 || z.TTL > jute.TTLMax:
+		return fmt.Errorf("a TTL of %d ms", z.TTL)
+	}
+	if _, ok := t.sessions.index[z.Owner]; z.Owner != 0 && !ok {
+		return fmt.Errorf("its session %#x isn't there", uint64(z.Owner))
+	}
+	return nil
+}
+
+// intern returns the place of an ACL, which the caller retains.
+func (b *Builder) intern(list []jute.ACL) uint32 {
+	if b.fix.encoded == "" || !slices.Equal(list, b.last) {
+		encoded := jute.AppendACLs(nil, append([]jute.ACL{}, list...)) // null is empty here
+		b.fix = aclFix{jute.DecodeACLs(jute.NewDecoder(encoded)), text(encoded), true}
+		b.last = b.fix.list
+	}
+	return b.tree.internACL(&b.fix)
+}
+
+// stat gives a znode what insertNode doesn't.
+func (b *Builder) stat(place uint32, z *Foreign) {
+	t := b.tree
+	n := t.edit(place)
+	t.totals.digest -= t.statHash(n)
+	n.czxid, n.mzxid, n.ctime, n.mtime = z.Czxid, z.Mzxid, z.Ctime, z.Mtime
+	n.version, n.aversion = z.Version, z.Aversion
+	if k := t.extraOf(n); k.pzxid != z.Pzxid || k.created != z.Created {
+		k := t.editExtra(n)
+		k.pzxid, k.created = z.Pzxid, z.Created
+	}
+	t.totals.digest += t.statHash(n)
+}
+
+// Finish returns the tree. It is at (term, index) of a log that begins anew, with that
+// zxid as the last one and ms as its time.
+func (b *Builder) Finish(term, index uint64, zxid, ms int64) (*Tree, error) {
+	t := b.tree
+	for _, path := range []string{pathZookeeper, pathQuota, pathConfig} {
+		if t.find(path) == 0 {
+			return nil, fmt.Errorf("build a tree: there is no %s", path)
+		}
+	}
+	t.position = position{term: term, index: index, zxid: zxid, time: ms}
+	t.addQuotas()
+	return t, nil
+}
+
+// Znodes calls visit for each znode, parents before their children and siblings in the
+// order of their creation, until it returns false. What it is given is valid until it returns.
+func (t *Tree) Znodes(visit func(*Foreign) bool) {
+	var path []byte
+	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {
+		n := t.at(slot)
+		k := t.extraOf(n)
+		path = t.appendPath(path[:0], slot)
+		z := Foreign{
+			Path: text(path), Data: t.data(n), ACL: t.acls.entries[n.acl].list,
+			Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: k.pzxid, Ctime: n.ctime, Mtime: n.mtime,
+			Version: n.version, Aversion: n.aversion, Created: k.created,
+		}
+		switch n.kind() {
+		case container:
+			z.Container = true
+		case ttl:
+			z.TTL = k.owner
+		case ephemeral:
+			z.Owner = k.owner
+		}
+		if !visit(&z) {
+			return
+		}
+	}
+}
