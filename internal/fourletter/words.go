@@ -131,19 +131,19 @@ const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 // dump is dump.
 func (a *answer) dump() {
-	mode, r := a.of.Status().Mode, a.of.Replica()
+	st, r := a.of.Status(), a.of.Replica()
 	now := time.Now()
 	sessions, more := r.SessionExpiries(now, AnswerBytesMax)
 	a.cut = a.cut || more
 	a.print("SessionTracker dump:\n")
 	kind := "Session"
-	if r.HasLocalSessions() {
+	if st.BeginsLocal {
 		local, more := r.LocalSessionExpiries(now, AnswerBytesMax)
 		a.cut = a.cut || more
 		a.sessionSets("Local Session", local)
 		kind = "Global Session"
 	}
-	if mode == ModeFollower || mode == ModeObserver {
+	if st.Mode == ModeFollower || st.Mode == ModeObserver {
 		a.learnerSessions(sessions)
 	} else {
 		a.sessionSets(kind, sessions)

@@ -43,8 +43,8 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	return u, step
 }
 
-// MemoryUse returns the account as it was last added up.
-func (r *Replica) MemoryUse() (u memory.Use) {
+// memoryUsed returns the account as it was last added up.
+func (r *Replica) memoryUsed() (u memory.Use) {
 	if last := r.memory.use.Load(); last != nil {
 		u = *last
 	}

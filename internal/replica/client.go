@@ -59,6 +59,7 @@ type Client struct {
 	session     int64
 	timeout     int32   // ms
 	readOnly    bool    // connected while this server was read-only
+	unrecorded  bool    // its session began read-only and is in no table; guarded by Replica.mu
 	inTable     inTable // owned by the reader once established closes
 	established chan struct{}
 

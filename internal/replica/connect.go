@@ -284,6 +284,9 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 // it expires or reconnects.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
+	if r.clients[c.id] == c && c.unrecorded {
+		r.readOnlySessions--
+	}
 	delete(r.clients, c.id)
 	r.settled(c)
 	if r.sessions[c.session] == c {

@@ -84,7 +84,8 @@ func (r *Replica) connectReadOnly(c *Client, req *jute.ConnectRequest, newID fun
 	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: true, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
 	if req.SessionID == 0 {
-		c.session = newID()
+		c.session, c.unrecorded = newID(), true
+		r.readOnlySessions++
 		reply.Timeout, reply.SessionID = c.timeout, c.session
 		copy(reply.Passwd, readOnlyPasswd)
 		copy(reply.Passwd[len(readOnlyPasswd):], r.secret())

@@ -61,13 +61,14 @@ type Replica struct {
 	clients  map[int64]*Client // by cnx, from the connect request on
 	sessions map[int64]*Client // by session, those attached here
 	// connecting is how many of clients wait for the answer to their connect request.
-	connecting     int
-	noRoomSessions int       // that began since the disk was found nearly full
-	touched        []*Client // got output during this Apply
-	scratch        []int64   // watchers of one event
-	event          []byte    // encoded notification
-	expiry         expiry
-	locals         locals
+	connecting       int
+	readOnlySessions int       // of clients, in no table
+	noRoomSessions   int       // that began since the disk was found nearly full
+	touched          []*Client // got output during this Apply
+	scratch          []int64   // watchers of one event
+	event            []byte    // encoded notification
+	expiry           expiry
+	locals           locals
 	// heardLast are sessions whose connection ended before the leader was told that
 	// they were heard. There are none without a leader.
 	heardLast []int64

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -16,22 +17,37 @@ type View struct {
 	// Serving is false until everything acknowledged before this server started
 	// is applied, and while it is cut off from its ensemble.
 	Serving  bool
+	CutOff   bool   // it had no leader for too long
 	ReadOnly bool   // it is cut off and serves read-only
 	Leads    bool   // this server leads
 	Leader   uint64 // id of the server that leads, as far as this one knows; 0 for none
+	Term     uint64 // of that server
 	// LeadingSince is the time, by the replica's clock, at which this server began to
 	// lead; 0 if it doesn't.
 	LeadingSince int64
 
-	Zxid           int64  // of the last change applied
-	FeatureLevel   uint32 // in force
-	Nodes          int    // znodes; the root counts twice, as in Apache
-	Ephemerals     int
-	DataSize       int // bytes of paths and data; the root's path counts twice
+	Index         uint64 // of the last log entry applied
+	Zxid          int64  // of the last change applied
+	Digest        uint64 // of the whole replicated state then
+	Nodes         int    // znodes; the root counts twice, as in Apache
+	Ephemerals    int
+	DataSize      int   // bytes of paths and data; the root's path counts twice
+	Keyed         bool  // the tree's hashes have a secret of the log
+	SinceSnapshot int64 // requests applied since the last snapshot
+
+	FeatureLevel      uint32 // in force
+	FeatureLevelKnown uint32 // the highest that this server knows
+	Members           string // the membership, as /zookeeper/config has it
+	MembersVersion    int64
+
 	GlobalSessions int
-	Keyed          bool  // the tree's hashes have a secret of the log
-	SinceSnapshot  int64 // requests applied since the last snapshot
-	Watches        int
+	// LocalSessions counts those that began here and are not global, and those of
+	// read-only clients; BeginsLocal says that new sessions are local.
+	LocalSessions int
+	BeginsLocal   bool
+	Clients       int // connections with a connect request
+	Connecting    int // those of Clients whose connect request has no answer yet
+	Watches       int
 
 	Received    int64 // requests, and four-letter words
 	Sent        int64 // replies and notifications
@@ -42,7 +58,11 @@ type View struct {
 	Responses   Sizes
 
 	ClockCorrection int64 // what a leader adds to its clock
-	MemoryRefused   int64 // requests refused because memory is short
+	NoRoom          bool  // the disk is nearly full: clients' writes are refused
+
+	Memory        memory.Use  // as it was last added up
+	MemoryStep    memory.Step // in force
+	MemoryRefused int64       // requests refused because memory is short
 }
 
 // Latency is the least, mean and largest time of an answer in ms, since the last
@@ -69,17 +89,23 @@ func (r *Replica) View() View {
 	r.watchMu.Unlock()
 	r.mu.RLock()
 	v := View{
-		Serving: r.serving && !r.cutOff, ReadOnly: r.readOnly(), Leads: r.leader.IsLeader, Leader: r.leader.Leader, LeadingSince: r.progress.leadingSince,
-		Zxid: r.tree.LastZxid(), Nodes: r.tree.NodeCount() + 1, Ephemerals: r.tree.EphemeralsCount(),
-		DataSize: r.tree.ApproximateDataSize() + len("/"), GlobalSessions: r.tree.GlobalSessions(),
-		Keyed: r.tree.Keyed(), SinceSnapshot: r.snapshots.since,
+		Serving: r.serving && !r.cutOff, CutOff: r.cutOff, ReadOnly: r.readOnly(),
+		Leads: r.leader.IsLeader, Leader: r.leader.Leader, Term: r.leader.Term, LeadingSince: r.progress.leadingSince,
+		Index: r.tree.LastIndex(), Zxid: r.tree.LastZxid(), Digest: r.tree.Digest(),
+		Nodes: r.tree.NodeCount() + 1, Ephemerals: r.tree.EphemeralsCount(),
+		DataSize: r.tree.ApproximateDataSize() + len("/"), Keyed: r.tree.Keyed(), SinceSnapshot: r.snapshots.since,
+		GlobalSessions: r.tree.GlobalSessions(), LocalSessions: r.localSessions(), BeginsLocal: r.locals.scope != tree.Global,
+		Clients: len(r.clients), Connecting: r.connecting, Watches: watches,
 	}
+	v.Members, v.MembersVersion = r.tree.Members()
 	r.mu.RUnlock()
-	v.FeatureLevel, v.Watches = r.level.Load(), watches
+	v.FeatureLevel, v.FeatureLevelKnown = r.Levels()
 	v.Received, v.Sent, v.AuthFailed = r.stats.received.Load(), r.stats.sent.Load(), r.stats.authFailed.Load()
 	v.Outstanding, v.Latency = r.unanswered.count(), r.stats.latency.public()
 	v.Proposals, v.Responses = r.meters.proposed.public(), r.meters.responses.public()
-	v.ClockCorrection, v.MemoryRefused = r.correction.Load(), r.memory.refused.Load()
+	v.ClockCorrection, v.NoRoom = r.correction.Load(), r.noRoom.Load()
+	v.Memory, v.MemoryRefused = r.memoryUsed(), r.memory.refused.Load()
+	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v
 }
 
@@ -235,18 +261,7 @@ func (r *Replica) CountSent() { r.stats.sent.Add(1) }
 // it was a client.
 func (r *Replica) CountAuthFailed() { r.stats.authFailed.Add(1) }
 
-// LocalSessions returns how many sessions are local to this server: those that
-// began here and are not global, and those of read-only clients.
-func (r *Replica) LocalSessions() (n int) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, c := range r.clients { // any order: they are counted
-		if c.readOnly && c.session != 0 && !r.locals.here(c.session) {
-			n++
-		}
-	}
-	return n + len(r.locals.sessions) + r.tree.LocalSessions(r.locals.server)
+// localSessions is View.LocalSessions; mu is held at least shared.
+func (r *Replica) localSessions() int {
+	return r.readOnlySessions + len(r.locals.sessions) + r.tree.LocalSessions(r.locals.server)
 }
-
-// HasLocalSessions reports whether new sessions are local to this server.
-func (r *Replica) HasLocalSessions() bool { return r.locals.scope != tree.Global }

@@ -50,7 +50,7 @@ func (s *Server) gauges() *metrics.Registry {
 	view("ephemerals_count", func(v *replica.View) int64 { return int64(v.Ephemerals) })
 	view("approximate_data_size", func(v *replica.View) int64 { return int64(v.DataSize) })
 	view("global_sessions", func(v *replica.View) int64 { return int64(v.GlobalSessions) })
-	whole("local_sessions", func() int64 { return int64(s.replica.LocalSessions()) })
+	view("local_sessions", func(v *replica.View) int64 { return int64(v.LocalSessions) })
 	whole("open_file_descriptor_count", openFiles)
 	whole("max_file_descriptor_count", openFilesMax)
 	reg.Gauge("connection_drop_probability", func() metrics.Value { return metrics.Float(0) })
@@ -77,7 +77,7 @@ func (s *Server) gauges() *metrics.Registry {
 	view("max_proposal_size", func(v *replica.View) int64 { return v.Proposals.Max })
 	view("min_proposal_size", func(v *replica.View) int64 { return v.Proposals.Min })
 	for _, g := range memory.Figures() {
-		whole(g.Name, s.memoryGauge(g.Read))
+		view(g.Name, func(v *replica.View) int64 { return g.Read(&v.Memory) })
 	}
 	whole("memory_limit", func() int64 { return s.opt.MemoryLimit })
 	view("memory_refused", func(v *replica.View) int64 { return v.MemoryRefused })
@@ -87,14 +87,6 @@ func (s *Server) gauges() *metrics.Registry {
 		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })
 	}
 	return reg
-}
-
-// memoryGauge returns how to read one figure of the account.
-func (s *Server) memoryGauge(read func(u *memory.Use) int64) func() int64 {
-	return func() int64 {
-		u := s.replica.MemoryUse()
-		return read(&u)
-	}
 }
 
 // countFollowers counts those that a leader follows the progress of.

@@ -74,7 +74,7 @@ func TestLocalSessionReads(t *testing.T) {
 			if h, _ := c.call(jute.OpExists, reading("/", true)); h.Err != jute.OK {
 				t.Fatal(h.Err)
 			}
-			if n := servers[at].replica.LocalSessions(); n < 1 {
+			if n := servers[at].replica.View().LocalSessions; n < 1 {
 				t.Errorf("%d local sessions", n)
 			}
 			if i%2 == 0 { // resumed while its old connection is there
@@ -127,7 +127,7 @@ func TestLocalSessionWrites(t *testing.T) {
 	if s, ok := servers[other].replica.Session(c.session); !ok || s.Scope != tree.Local || s.Next != 2 {
 		t.Errorf("session in the table: %+v, %t", s, ok)
 	}
-	if global, local := servers[other].replica.View().GlobalSessions, servers[other].replica.LocalSessions(); global != 0 || local != 1 {
+	if global, local := servers[other].replica.View().GlobalSessions, servers[other].replica.View().LocalSessions; global != 0 || local != 1 {
 		t.Errorf("%d global sessions, %d local ones", global, local)
 	}
 	refused := func(c *rawClient) {
@@ -207,12 +207,12 @@ func TestLocalSessionExpires(t *testing.T) {
 	gone := connect(t, addr, 0, nil)
 	gone.conn.Close()
 	for range 1000 {
-		if servers[at].replica.LocalSessions() == 0 {
+		if servers[at].replica.View().LocalSessions == 0 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if n := servers[at].replica.LocalSessions(); n != 0 {
+	if n := servers[at].replica.View().LocalSessions; n != 0 {
 		t.Errorf("%d local sessions after the timeout", n)
 	}
 	writer := connect(t, addr, 0, nil)

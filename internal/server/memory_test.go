@@ -123,7 +123,7 @@ func (m *memoryStage) until(want jute.Code) {
 			return
 		}
 	}
-	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, m.s.replica.MemoryUse())
+	m.t.Fatalf("creates get %v for a minute, want %v; the account: %+v", h.Err, want, m.s.replica.View().Memory)
 }
 
 func deleting(path string) func([]byte) []byte {

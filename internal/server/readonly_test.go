@@ -146,7 +146,7 @@ func TestReadOnlyMode(t *testing.T) {
 		t.Errorf("srvr: %q", got)
 	}
 	readOnlySessions(t, addr)
-	if n := servers[at].replica.LocalSessions(); n < 1 {
+	if n := servers[at].replica.View().LocalSessions; n < 1 {
 		t.Errorf("%d local sessions", n)
 	}
 

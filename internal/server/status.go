@@ -122,7 +122,7 @@ func (s *Server) Configuration() fourletter.Configuration {
 		st := s.Status()
 		c.ServerID, c.Ensemble, c.Shown, c.Observer = int64(s.opt.ID), true, s.opt.Shown, st.Mode == fourletter.ModeObserver
 		if st.Mode != fourletter.ModeReadOnly {
-			c.Membership, _ = s.replica.Members()
+			c.Membership = st.Members
 		}
 	}
 	for _, a := range s.Addrs() {
