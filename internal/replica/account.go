@@ -149,16 +149,6 @@ func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
 	return ""
 }
 
-// refuseGrowth returns op, or an op that refuses the request since it would take
-// more memory. The replica is not held.
-func (r *Replica) refuseGrowth(op *op, body []byte) *op {
-	if memory.Step(r.memory.tight.Load()) < memory.RefuseGrowth || !r.grows(op.code, body) {
-		return op
-	}
-	r.memory.refused.Add(1)
-	return &opNoRoom
-}
-
 // grows reports whether a request makes the tree larger, or leaves a watch. One that
 // can't be decoded doesn't.
 func (r *Replica) grows(code jute.Op, body []byte) bool {

@@ -147,15 +147,35 @@ func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
 
 // A request is one entry of a client's queue of unanswered requests.
 type request struct {
-	xid   int32
-	op    *op
-	seq   int64  // of a write, from 1; of a sync its ticket
-	at    int64  // now (ns) when it arrived
-	ready bool   // a sync whose answer may go out
-	long  bool   // a read that is done in steps, or might be (see longread.go)
-	held  bool   // a write that is not sent before what holds it ahead of it is done (see holds)
-	size  int    // what it counts among the unanswered bytes
-	body  []byte // a read's body, or a write's record in case it must be sent again
+	xid     int32
+	op      *op   // as the client asked; what is done also depends on verdict
+	seq     int64 // of a write, from 1; of a sync its ticket
+	at      int64 // now (ns) when it arrived
+	ready   bool  // a sync whose answer may go out
+	long    bool  // a read that is done in steps, or might be (see longread.go)
+	held    bool  // a write that is not sent before what holds it ahead of it is done (see holds)
+	verdict verdict
+	size    int    // what it counts among the unanswered bytes
+	body    []byte // a read's body, or a write's record in case it must be sent again
+}
+
+// isWrite reports whether the request is answered once the log has brought it.
+func (q *request) isWrite() bool { return q.verdict == taken && q.op.kind == kindWrite }
+
+// isSync reports whether it is answered once everything acknowledged before is applied.
+func (q *request) isSync() bool { return q.verdict == taken && q.op.kind == kindSync }
+
+// isRead reports whether it is answered in its turn: a read, or what was not taken.
+func (q *request) isRead() bool {
+	return q.verdict != taken || q.op.kind != kindWrite && q.op.kind != kindSync
+}
+
+// code is the operation that the request counts for: none if it was refused.
+func (q *request) code() jute.Op {
+	if q.verdict.refuses() {
+		return jute.OpError
+	}
+	return q.op.code
 }
 
 // queue is a FIFO of requests that reuses its memory.
@@ -179,14 +199,14 @@ func (q *queue) push(r request) {
 	}
 	q.items = append(q.items, r)
 	q.bytes += r.size
-	if !r.op.isWrite() {
+	if !r.isWrite() {
 		q.reads++
 	}
 }
 
 func (q *queue) pop() {
 	q.bytes -= q.items[q.head].size
-	if !q.items[q.head].op.isWrite() {
+	if !q.items[q.head].isWrite() {
 		if q.reads--; q.reads == 0 {
 			q.work = 0
 		}
@@ -336,10 +356,4 @@ func (c *Client) disconnected() (count, bytes int) {
 	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
 	c.room.Broadcast()
 	return count, bytes
-}
-
-// appendReply appends a whole frame that is only a header.
-func appendReply(b []byte, h jute.ReplyHeader) []byte {
-	b, start := jute.BeginFrame(b)
-	return jute.EndFrame(h.Append(b), start)
 }

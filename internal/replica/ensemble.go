@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -77,7 +76,7 @@ func (r *Replica) resend() {
 		}
 		c.mu.Lock()
 		for _, q := range c.unanswered.items[c.unanswered.head:] {
-			if q.op.isWrite() && !q.held {
+			if q.isWrite() && !q.held {
 				r.outbox.addRecords(q.body)
 			}
 		}
@@ -185,30 +184,6 @@ func (r *Replica) Doubtful() bool {
 	was := r.doubtful
 	r.doubtful = false
 	return was
-}
-
-// applyEntry evaluates one committed entry.
-func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
-	if len(e.Data) == 0 {
-		err := r.tree.NewTerm(e.Term, e.Index)
-		r.digests.note(e.Index, r.tree.Digest())
-		return err
-	}
-	if len(e.Data) < digestSize {
-		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
-	}
-	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
-	if r.digests.differs(index, digest) {
-		if r.alone {
-			return &quorum.DivergedAloneError{Index: index, Digest: digest}
-		}
-		r.doubtful = true // the quorum finds out which state is right
-	}
-	before := r.tree.Time()
-	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
-	r.noteTime(before)
-	r.digests.note(e.Index, r.tree.Digest())
-	return err
 }
 
 // Batch returns the next entry to propose, or nil. Only the leader asks.

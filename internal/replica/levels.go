@@ -47,11 +47,3 @@ func (r *Replica) forwardable(q *tree.Request) error {
 	}
 	return nil
 }
-
-// opNotInForce answers a write that some member's version doesn't know.
-var opNotInForce = op{jute.OpError, kindRead, "NOTF", (*Replica).readNotInForce}
-
-// readNotInForce implements opNotInForce.
-func (r *Replica) readNotInForce(c *Client, out, body []byte) ([]byte, jute.Code) {
-	return out, jute.ErrUnimplemented
-}

@@ -51,9 +51,6 @@ const (
 	leaving                   // in locals, and its client has asked to close it
 )
 
-// opCloseLocal is closeSession for a session that has not entered.
-var opCloseLocal = op{jute.OpCloseSession, kindRead, opCloseSession.short, (*Replica).readCloseLocal}
-
 func newLocals(o *Options, now int64) locals {
 	l := locals{server: int64(o.ID << 56), sessions: map[int64]*localSession{}, expiry: newExpiry(o.Tick.Milliseconds(), now)}
 	if o.LocalSessions && o.Servers > 0 {
@@ -104,29 +101,6 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 	}
 	r.answerConnect(c, &reply, why)
 	return true
-}
-
-// localOp returns what a client whose session has not entered gets for op: nil for
-// nothing, behind its closeSession.
-func (c *Client) localOp(op *op) *op {
-	switch {
-	case c.inTable == leaving:
-		return nil
-	case op == &opCloseSession:
-		c.inTable = leaving
-		return &opCloseLocal
-	}
-	return op
-}
-
-// readCloseLocal ends a session that has not entered: the connection closes behind
-// the answer.
-func (r *Replica) readCloseLocal(c *Client, out, _ []byte) ([]byte, jute.Code) {
-	if l := r.locals.sessions[c.session]; l != nil {
-		l.left = true
-	}
-	c.closeLocked("its client closed the session")
-	return out, jute.OK
 }
 
 // enter sends the request by which c's local session enters the table, and reports

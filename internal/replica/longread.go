@@ -59,21 +59,21 @@ type longRead struct {
 
 // isLong reports whether a read that has to wait is to be done as a long one.
 // r.mu is held at least shared, and c.mu.
-func (r *Replica) isLong(c *Client, op *op, body []byte) bool {
-	switch op.code {
+func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
+	switch op {
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		return true
 	case jute.OpMultiRead:
 		return len(body) > longReadInput
 	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
 		path, _ := pathOnly(body)
-		return r.tree.ReadWork(op.code, path, c.session) > longReadZnodes
+		return r.tree.ReadWork(op, path, c.session) > longReadZnodes
 	}
 	if c.unanswered.reads < queuedReadsMax {
 		return false
 	}
 	path, _ := pathOnly(body)
-	c.unanswered.work += readWork(len(body), r.tree.ReadWork(op.code, path, c.session))
+	c.unanswered.work += readWork(len(body), r.tree.ReadWork(op, path, c.session))
 	return c.unanswered.work > readWorkMax
 }
 
@@ -103,7 +103,7 @@ func (r *Replica) readMore(c *Client) {
 			return
 		}
 		var t requestMetrics
-		t.add(r.meters, c, req.op.code, req.body, c.out[before:])
+		t.add(r.meters, c, req.code(), req.body, c.out[before:])
 		t.flush(r.meters, c)
 		if req.long {
 			c.longDone++
@@ -126,7 +126,7 @@ func (r *Replica) canAnswer(c *Client) bool {
 		return false
 	}
 	req := c.unanswered.front()
-	return !req.op.isWrite() && (req.op.code != jute.OpSync || req.ready)
+	return !req.isWrite() && (!req.isSync() || req.ready)
 }
 
 // step does a part of a read, and reports whether its reply is in c.out. r.mu is
@@ -134,7 +134,7 @@ func (r *Replica) canAnswer(c *Client) bool {
 func (r *Replica) step(c *Client, req *request) (done bool) {
 	begin := len(c.out)
 	if c.long == nil {
-		out, ok := r.answer(c, c.out, req.op, req.xid, req.body)
+		out, ok := r.answer(c, c.out, req, req.body)
 		if c.out = out; !ok {
 			c.out = c.out[:begin]
 			c.long = r.beginLong(c, req)

@@ -88,3 +88,40 @@ func (c *Client) Lost() {
 	c.closed, c.flushing = true, false
 	c.room.Broadcast()
 }
+
+// flush wakes the connections that got output. If there is only one it may return
+// it instead, to be pushed once mu is free: waking a goroutine would take longer
+// than the write. Several are written to beside each other and beside the log.
+func (r *Replica) flush() (push *Client) {
+	alone := len(r.touched) == 1
+	for _, c := range r.touched {
+		c.touched = false
+		c.mu.Lock()
+		switch {
+		case len(c.out) == 0 && !c.closing && !c.postponed:
+		case alone && c.Push != nil && !c.flushing && !c.postponed && len(c.out) <= pushBytesMax:
+			c.flushing, push = true, c
+		default:
+			c.queued()
+		}
+		c.mu.Unlock()
+	}
+	r.touched = r.touched[:0]
+	r.unanswered.wake()
+	return push
+}
+
+// tellAtOnce is how many watchers of a change are told before they are written to:
+// those needn't wait until all others are told.
+const tellAtOnce = 32
+
+// pushBytesMax is what is worth writing on the quorum's goroutine.
+const pushBytesMax = 4 << 10
+
+// touch notes that c got output during this Apply; mu is held alone.
+func (r *Replica) touch(c *Client) {
+	if !c.touched {
+		c.touched = true
+		r.touched = append(r.touched, c)
+	}
+}

@@ -28,35 +28,6 @@ import (
 // it are secret, though nothing can be got with them.
 var readOnlyPasswd = []byte("readonly")
 
-// A read-only client's writes and closeSession are answered here, in their place
-// among the other replies.
-var (
-	opNotReadOnly   = op{jute.OpError, kindRead, "NA", (*Replica).readNotReadOnly}
-	opCloseReadOnly = op{jute.OpCloseSession, kindRead, opCloseSession.short, (*Replica).readCloseReadOnly}
-)
-
-func (r *Replica) readNotReadOnly(_ *Client, out, _ []byte) ([]byte, jute.Code) {
-	return out, jute.ErrNotReadOnly
-}
-
-// readCloseReadOnly ends a read-only session: the connection closes behind the
-// answer.
-func (r *Replica) readCloseReadOnly(c *Client, out, _ []byte) ([]byte, jute.Code) {
-	c.closeLocked("its client closed the session")
-	return out, jute.OK
-}
-
-// readOnlyOp returns what a read-only client gets for op.
-func readOnlyOp(op *op) *op {
-	switch {
-	case op == &opCloseSession:
-		return &opCloseReadOnly
-	case op.isWrite() || op.kind == kindSync:
-		return &opNotReadOnly
-	}
-	return op
-}
-
 // readOnly reports whether this server serves read-only now; mu is held at least
 // shared.
 func (r *Replica) readOnly() bool { return r.readOnlyMode && r.cutOff }

@@ -81,48 +81,34 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 		t.c.CloseAfter("it sent a request before it authenticated, which this server requires (enforce.auth.schemes)")
 		return ErrClosing
 	}
-	if t.c.inTable != entered {
-		if op = t.c.localOp(op); op == nil {
-			return nil
-		}
+	v, err := t.admit(op, body)
+	if err != nil || v == unheard {
+		return err
 	}
-	if t.c.readOnly {
-		op = readOnlyOp(op)
-	}
-	if op.isWrite() && op != &opCloseSession {
-		var err error
-		if op, err = t.mayWrite(op, body); err != nil {
-			return err
-		}
-	} else {
-		op = t.afford(op, body)
-	}
-	if op.isWrite() && !t.r.InForce(op.code) {
-		op = &opNotInForce
-	}
-	if !op.isWrite() && op.kind != kindSync && t.hold() {
+	req := request{xid: xid, op: op, verdict: v, at: t.now}
+	if req.isRead() && t.hold() {
 		if t.ahead == 0 {
 			t.ahead = t.prefetch()
 		}
 		t.ahead--
 		start := len(t.c.out)
-		out, ok := t.r.answer(t.c, t.c.out, op, xid, body)
+		out, ok := t.r.answer(t.c, t.c.out, &req, body)
 		if !ok {
 			t.c.out = out[:start]
 			t.release()
-			return t.enqueue(xid, op, body)
+			return t.enqueue(&req, body)
 		}
 		t.c.out = out
-		t.metrics.add(t.r.meters, t.c, op.code, body, out[start:])
+		t.metrics.add(t.r.meters, t.c, req.code(), body, out[start:])
 		t.count++
-		t.last = request{xid: xid, op: op, at: t.now}
+		t.last = req
 		if t.work += readWork(len(body), len(out)-start); t.work >= readWorkMax {
 			t.release()
 		}
 		return nil
 	}
 	t.release()
-	return t.enqueue(xid, op, body)
+	return t.enqueue(&req, body)
 }
 
 // prefetch has the tree fetch what the reads that come next are about to need, and
@@ -203,139 +189,6 @@ func (t *readBatch) hand() {
 	}
 	r.kick()
 }
-
-// enqueue puts a request in the client's queue and, if it is a write, in the
-// batch's.
-func (t *readBatch) enqueue(xid int32, op *op, body []byte) error {
-	r, c := t.r, t.c
-	if op.isWrite() && c.inTable == notEntered {
-		if !r.enter(c) {
-			return ErrClosing
-		}
-		c.inTable = entered
-	}
-	req := request{xid: xid, op: op, at: t.now}
-	if op.isWrite() {
-		return t.write(&req, body)
-	}
-	t.hand() // they are ahead of it
-	req.size = requestOverhead + len(body)
-	if !c.reserve(&r.unanswered, req.size, t.hand) {
-		return ErrClosing
-	}
-	c.stats.received.Add(1)
-	r.stats.received.Add(1)
-	switch op.kind {
-	case kindSync:
-		req.body = append([]byte(nil), body...)
-		c.mu.Lock()
-		req.seq = int64(r.syncs.ask(c, false))
-		c.unanswered.push(req)
-		c.syncing.Add(1)
-		c.mu.Unlock()
-		r.kick()
-	default:
-		req.body = append([]byte(nil), body...)
-		r.mu.RLock()
-		c.mu.Lock()
-		if req.long = r.isLong(c, op, body); req.long {
-			c.longReads.Add(1)
-		}
-		c.unanswered.push(req)
-		// What was ahead of it may have been answered meanwhile.
-		r.drain(c, t.now)
-		if len(c.out) > 0 || c.closing || c.postponed {
-			c.queued()
-		}
-		c.mu.Unlock()
-		r.mu.RUnlock()
-		r.unanswered.wake()
-	}
-	return nil
-}
-
-// write puts a write in the client's queue and in the batch's.
-func (t *readBatch) write(req *request, body []byte) error {
-	r, c := t.r, t.c
-	if req.op.code == jute.OpReconfig {
-		t.hand() // what is ahead of it needn't wait
-		body = r.vetted(body, c.identities())
-	}
-	c.seq++
-	req.seq = c.seq
-	ids := c.ids.Load()
-	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body}
-	if !r.alone || c.holds() {
-		// It may have to be sent again, or later.
-		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
-	}
-	req.size = requestOverhead + len(body)
-	held, ok := c.expect(req, &r.unanswered, t.hand)
-	if !ok {
-		return ErrClosing
-	}
-	switch {
-	case held:
-		c.stats.received.Add(1)
-		r.stats.received.Add(1)
-		return nil
-	case len(c.records) > 0 && ids == c.recordIDs && r.level.Load() >= 2:
-		c.records = tree.AppendNextRecord(c.records, &stamped)
-	case req.body != nil:
-		c.records, c.recordIDs = append(c.records, req.body...), ids
-	default:
-		c.recordIDs = ids
-		c.records = tree.AppendRecord(c.records, &stamped)
-	}
-	t.writes++
-	return nil
-}
-
-// vetted returns a reconfig's body followed by the code that this server found.
-// What would be refused anyway is not looked into further: only a client that may
-// change the membership makes the server dial what the request names, and learns
-// whether that answers.
-func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
-	code := jute.OK
-	if r.vet != nil && r.mayReconfig(body, ids) {
-		code = r.vet(body)
-	}
-	return jute.AppendInt(append([]byte(nil), body...), int32(code))
-}
-
-func (r *Replica) mayReconfig(body []byte, ids []jute.ID) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.tree.ReconfigCode(body, ids) == jute.OK
-}
-
-// answer appends the whole reply frame of a read, or returns false for one that
-// must be done in steps. r.mu is held at least shared, and c.mu.
-func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
-	zxid := r.tree.LastZxid()
-	if op.kind == kindRefused {
-		c.closeLocked("it sent an operation that does not exist or is not for clients")
-		return appendReply(out, jute.ReplyHeader{Xid: xid, Zxid: -1, Err: jute.ErrUnimplemented}), true
-	}
-	out, start := jute.BeginFrame(out)
-	head := len(out)
-	out = append(out, noHeader[:]...)
-	out, code := op.read(r, c, out, body)
-	switch code {
-	case jute.OK:
-	case tree.LongRead:
-		return out, false
-	case tree.TooLong:
-		code = r.tooLong(c)
-		out = out[:head+jute.ReplyHeaderSize]
-	default:
-		out = out[:head+jute.ReplyHeaderSize]
-	}
-	jute.PutReplyHeader(out[head:], jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code})
-	return jute.EndFrame(out, start), true
-}
-
-var noHeader [jute.ReplyHeaderSize]byte
 
 // login handles auth and sasl, which are answered at once.
 func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {

@@ -184,7 +184,7 @@ func (a *answers) flush(r *Replica) {
 	r.meters.did(a.op.code, a.n)
 	r.meters.responseBytes.Add(a.bytes)
 	r.meters.responses.observe(a.last, a.low, a.high)
-	r.answeredMany(a.c, a.op, a.xid, a.n, a.ms, a.zxid, a.now)
+	r.answeredMany(a.c, a.op.code, true, a.xid, a.n, a.ms, a.zxid, a.now)
 	r.stats.sent.Add(a.n)
 	r.unanswered.add(-a.n, -a.sizes)
 	*a = answers{}

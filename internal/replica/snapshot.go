@@ -42,6 +42,14 @@ func (rule *snapshotRule) forced() int64 {
 	return min(rule.bytes, max((room-rule.last)/snapshotRoomShare, rule.last/snapshotTreeShare, snapshotBytesMin))
 }
 
+// Space tells how much room the disk has. Where there is none clients' writes are
+// answered jute.ErrThrottledOp, which says that they were not executed; the less
+// there is, the sooner a snapshot is due.
+func (r *Replica) Space(s storage.SpaceState) {
+	r.noRoom.Store(s.Level == storage.SpaceRefuse)
+	r.snapshots.room.Store(max(s.LogRoom, 1))
+}
+
 // SnapshotDue asks for a snapshot once snapCount changes were applied, but not
 // before the log has grown by half a snapshot: with a large tree and a high rate
 // of changes the server would do nothing else. A log that takes much of the room on

@@ -72,14 +72,14 @@ func (l *latencies) mean() float64 {
 
 // answered notes a reply on a client's statistics and the server's.
 func (r *Replica) answered(c *Client, req *request, zxid, now int64) {
-	r.answeredMany(c, req.op, req.xid, 1, (now-req.at)/1e6, zxid, now)
+	r.answeredMany(c, req.code(), req.isWrite(), req.xid, 1, (now-req.at)/1e6, zxid, now)
 }
 
 // answeredMany notes n replies to one kind of request, ms after it arrived; xid and
 // zxid are the last one's.
-func (r *Replica) answeredMany(c *Client, op *op, xid int32, n, ms, zxid, now int64) {
+func (r *Replica) answeredMany(c *Client, op jute.Op, write bool, xid int32, n, ms, zxid, now int64) {
 	c.stats.sent.Add(n)
-	c.stats.lastOp.Store(int32(op.code))
+	c.stats.lastOp.Store(int32(op))
 	if xid >= 0 { // a ping or the like is not what the client did last
 		c.stats.lastXid.Store(xid)
 	}
@@ -87,7 +87,7 @@ func (r *Replica) answeredMany(c *Client, op *op, xid int32, n, ms, zxid, now in
 	c.stats.lastReply.Store(now / 1e6)
 	c.stats.latency.observe(ms, n)
 	r.stats.latency.observe(ms, n)
-	if op.isWrite() {
+	if write {
 		r.meters.updateLatency.ObserveMany(ms, n)
 	} else {
 		r.meters.readLatency.ObserveMany(ms, n)

@@ -93,14 +93,14 @@ func (r *Replica) letGo(c *Client) {
 	sent := false
 	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
 		q := &c.unanswered.items[i]
-		if q.op.code == jute.OpSync && !q.ready || q.long {
+		if q.isSync() && !q.ready || q.long {
 			break
 		}
 		if q.held {
 			q.held, sent = false, true
 			r.outbox.addRecords(q.body)
 		}
-		if q.op.code == jute.OpReconfig {
+		if q.code() == jute.OpReconfig {
 			break
 		}
 	}
@@ -139,7 +139,7 @@ func (r *Replica) syncReady(w syncWait, now int64) {
 		return
 	}
 	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
-		if q := &c.unanswered.items[i]; q.op.code == jute.OpSync && uint64(q.seq) == w.n {
+		if q := &c.unanswered.items[i]; q.isSync() && uint64(q.seq) == w.n {
 			q.ready = true
 			c.syncing.Add(-1)
 		}

@@ -103,8 +103,8 @@ var mutants = []mutant{
 		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},
 	{"new members told to nobody", "a server that was away finds nobody", "replaced", one("quorum/introduce.go",
 		`if to != l.o.ID && `, `if to != l.o.ID && !$P && `)},
-	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/untold.go",
-		`	if t.c.refused {`, `	if t.c.refused && !$P {`)},
+	{"write taken behind a refusal nobody heard of", "order of one client (X6)", "refusals", one("replica/admit.go",
+		`	if c.refused {`, `	if c.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/join.go",
@@ -273,10 +273,12 @@ var mutants = []mutant{
 `)},
 	{"read overtakes write", "order of one client (ZooKeeper 1863)", "restless", one("replica/receive.go",
 		`t.c.unanswered.len() > 0 || `, `t.c.unanswered.len() > 0 && !$P || `)},
-	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("replica/receive.go",
-		`func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
-	zxid := r.tree.LastZxid()`, `func (r *Replica) answer(c *Client, out []byte, op *op, xid int32, body []byte) ([]byte, bool) {
-	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)`)},
+	{"read with the zxid before", "zxid of another state (X1)", "swarm", one("replica/reply.go",
+		`
+	zxid := r.tree.LastZxid()
+	out, start`, `
+	zxid := r.tree.LastZxid() - chosen[int64]($P, 1, 0)
+	out, start`)},
 	{"zxid used again", "zxid of two changes (X5)", "storm", one("tree/tree.go",
 		`p.zxid = (p.zxid>>32 + 1) << 32
 `, `p.zxid = (p.zxid>>32 + chosen[int64]($P, 0, 1)) << 32
@@ -297,7 +299,7 @@ var mutants = []mutant{
 	{"time goes back", "leader's clock believed", "clocks", one("tree/clock.go",
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.
-	{"watch event after the reply", "event after the new data (X4)", "swarm", one("replica/replica.go",
+	{"watch event after the reply", "event after the new data (X4)", "swarm", one("replica/apply.go",
 		`		r.fire(&res.Events[i], res.Zxid)
 `, `		if $P {
 			defer r.fire(&res.Events[i], res.Zxid)
@@ -305,7 +307,7 @@ var mutants = []mutant{
 		}
 		r.fire(&res.Events[i], res.Zxid)
 `)},
-	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/replica.go",
+	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
 		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},

@@ -1,0 +1,121 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Apply evaluates committed entries, in order, and queues everything they mean
+// for the clients connected here. An error means that our own log holds
+// something we didn't write; to go on would be to diverge.
+func (r *Replica) Apply(entries []quorum.Entry) (err error) {
+	var push *Client
+	defer func() {
+		if push != nil {
+			push.Push()
+		}
+	}()
+	now := r.now()
+	r.mu.Lock()
+	r.broken.applying.Store(true)
+	defer r.breakDown(&err)
+	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
+	for _, e := range entries {
+		r.broken.entry, r.broken.requests = e, 0
+		if err := r.applyEntry(e, visit); err != nil {
+			r.broken.applying.Store(false)
+			r.mu.Unlock()
+			newer, diverged := (*tree.NewerError)(nil), (*quorum.DivergedAloneError)(nil)
+			if errors.As(err, &newer) || errors.As(err, &diverged) {
+				return fmt.Errorf("apply log entry %d of term %d: %w", e.Index, e.Term, err)
+			}
+			return fmt.Errorf("apply log entry %d of term %d: %w. %s", e.Index, e.Term, err, stopsAtEntry)
+		}
+		r.countEntry(e, now)
+		r.catchUp()
+	}
+	r.writes.flush()
+	r.answers.flush(r)
+	push = r.flush()
+	r.broken.entry = quorum.Entry{} // its memory is the log's
+	r.broken.applying.Store(false)
+	r.mu.Unlock()
+	return nil
+}
+
+// applyEntry evaluates one committed entry.
+func (r *Replica) applyEntry(e quorum.Entry, visit func(*tree.Result)) error {
+	if len(e.Data) == 0 {
+		err := r.tree.NewTerm(e.Term, e.Index)
+		r.digests.note(e.Index, r.tree.Digest())
+		return err
+	}
+	if len(e.Data) < digestSize {
+		return fmt.Errorf("it has %d bytes, too few for its digest", len(e.Data))
+	}
+	index, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
+	if r.digests.differs(index, digest) {
+		if r.alone {
+			return &quorum.DivergedAloneError{Index: index, Digest: digest}
+		}
+		r.doubtful = true // the quorum finds out which state is right
+	}
+	before := r.tree.Time()
+	err := r.tree.Apply(e.Term, e.Index, e.Data[digestSize:], visit)
+	r.noteTime(before)
+	r.digests.note(e.Index, r.tree.Digest())
+	return err
+}
+
+// applied does what one evaluated request means here; mu is held alone.
+func (r *Replica) applied(res *tree.Result, now int64) {
+	r.snapshots.since++
+	r.progress.requests++
+	r.progress.noteDigest(res.Zxid, r.tree)
+	if r.observe != nil {
+		r.observe(res)
+	}
+	for i := range res.Events {
+		r.changed(&res.Events[i], res)
+		r.fire(&res.Events[i], res.Zxid)
+	}
+	switch res.Op {
+	case tree.OpSettings:
+		r.noteLevel()
+	case jute.OpCreateSession, tree.OpAttach:
+		r.attached(res)
+		return
+	case tree.OpEnter:
+		r.entered(res)
+		return
+	case jute.OpCloseSession, tree.OpExpire:
+		r.ended(res, now)
+		return
+	}
+	c := r.clients[res.Cnx]
+	if c == nil || res.Session == 0 {
+		return
+	}
+	switch res.Outcome {
+	case tree.Applied:
+		if res.Limit != tree.NoLimit {
+			r.refused(c, res.Limit)
+		}
+		if res.OverQuota != "" {
+			r.meters.overQuota.With(strings.Clone(namespace(res.OverQuota))).Inc()
+		}
+		r.complete(c, res, now)
+	case tree.Moved:
+		c.CloseAfter("its session moved to another connection")
+	case tree.SessionGone:
+		if r.locals.sessions[res.Session] == nil { // else it enters, and the write is sent again behind that
+			c.CloseAfter("its session ended")
+		}
+	}
+}

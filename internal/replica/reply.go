@@ -1,0 +1,110 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// answer appends the whole reply frame of a read, or returns false for one that
+// must be done in steps. r.mu is held at least shared, and c.mu.
+func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]byte, bool) {
+	if req.verdict != taken {
+		return r.refuse(c, out, req.verdict, req.xid), true
+	}
+	zxid := r.tree.LastZxid()
+	out, start := jute.BeginFrame(out)
+	head := len(out)
+	out = append(out, noHeader[:]...)
+	out, code := req.op.read(r, c, out, body)
+	switch code {
+	case jute.OK:
+	case tree.LongRead:
+		return out, false
+	case tree.TooLong:
+		code = r.tooLong(c)
+		out = out[:head+jute.ReplyHeaderSize]
+	default:
+		out = out[:head+jute.ReplyHeaderSize]
+	}
+	jute.PutReplyHeader(out[head:], jute.ReplyHeader{Xid: req.xid, Zxid: zxid, Err: code})
+	return jute.EndFrame(out, start), true
+}
+
+var noHeader [jute.ReplyHeaderSize]byte
+
+// appendReply appends a whole frame that is only a header.
+func appendReply(b []byte, h jute.ReplyHeader) []byte {
+	b, start := jute.BeginFrame(b)
+	return jute.EndFrame(h.Append(b), start)
+}
+
+// complete answers the write at the head of c's queue, and runs the reads that
+// waited behind it.
+func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.closing {
+		return
+	}
+	if c.unanswered.len() == 0 || c.unanswered.front().seq != res.Seq {
+		c.closeLocked("its queue of requests lost step with the log")
+		r.touch(c)
+		r.log.Error("invariant broken: an applied write is not the first unanswered one of its connection", "client", c.remote, "seq", res.Seq)
+		return
+	}
+	req := c.unanswered.front()
+	c.applied = true
+	out, start := jute.BeginFrame(c.out)
+	h := jute.ReplyHeader{Xid: req.xid, Zxid: res.Zxid, Err: res.Err}
+	out = h.Append(out)
+	if res.Err == jute.OK {
+		out = res.AppendReply(out)
+	}
+	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
+	c.out = jute.EndFrame(out, start)
+	c.unanswered.pop()
+	c.room.Signal()
+	if res.Op == jute.OpReconfig {
+		c.changing.Add(-1)
+		defer r.letGo(c)
+	}
+	if res.Op != jute.OpCloseSession && c.unanswered.len() > 0 && !c.unanswered.front().isWrite() {
+		// Nothing that stands behind the end of a session is answered.
+		r.answers.flush(r)
+		r.drain(c, now)
+	}
+	r.touch(c)
+}
+
+// finish takes the head of c's queue off it; c.mu is held.
+func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
+	r.answered(c, req, zxid, now)
+	r.stats.sent.Add(1)
+	r.unanswered.add(-1, -int64(req.size))
+	c.unanswered.pop()
+	c.room.Signal()
+}
+
+// drain answers what can be answered at the head of c's queue: reads, syncs that
+// are ready. Long reads, and what is behind them, it postpones. c.mu is held, and
+// r.mu at least shared.
+func (r *Replica) drain(c *Client, now int64) {
+	var t requestMetrics
+	defer func() { t.flush(r.meters, c) }()
+	for !c.postponed && r.canAnswer(c) {
+		req := c.unanswered.front()
+		if req.long {
+			r.postpone(c)
+			return
+		}
+		start := len(c.out)
+		out, ok := r.answer(c, c.out, req, req.body)
+		if c.out = out; !ok { // its list has grown since it was queued
+			c.out = c.out[:start]
+			for !r.step(c, req) {
+			}
+		}
+		t.add(r.meters, c, req.code(), req.body, c.out[start:])
+		r.finish(c, req, r.tree.LastZxid(), now)
+	}
+}

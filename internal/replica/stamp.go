@@ -1,0 +1,108 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// enqueue puts a request in the client's queue and, if it is a write, in the
+// batch's.
+func (t *readBatch) enqueue(req *request, body []byte) error {
+	r, c := t.r, t.c
+	if req.isWrite() {
+		if c.inTable == notEntered {
+			if !r.enter(c) {
+				return ErrClosing
+			}
+			c.inTable = entered
+		}
+		return t.write(req, body)
+	}
+	t.hand() // they are ahead of it
+	req.size = requestOverhead + len(body)
+	if !c.reserve(&r.unanswered, req.size, t.hand) {
+		return ErrClosing
+	}
+	c.stats.received.Add(1)
+	r.stats.received.Add(1)
+	req.body = append([]byte(nil), body...)
+	if req.isSync() {
+		c.mu.Lock()
+		req.seq = int64(r.syncs.ask(c, false))
+		c.unanswered.push(*req)
+		c.syncing.Add(1)
+		c.mu.Unlock()
+		r.kick()
+	} else {
+		r.mu.RLock()
+		c.mu.Lock()
+		if req.long = r.isLong(c, req.code(), body); req.long {
+			c.longReads.Add(1)
+		}
+		c.unanswered.push(*req)
+		// What was ahead of it may have been answered meanwhile.
+		r.drain(c, t.now)
+		if len(c.out) > 0 || c.closing || c.postponed {
+			c.queued()
+		}
+		c.mu.Unlock()
+		r.mu.RUnlock()
+		r.unanswered.wake()
+	}
+	return nil
+}
+
+// write puts a write in the client's queue and in the batch's.
+func (t *readBatch) write(req *request, body []byte) error {
+	r, c := t.r, t.c
+	if req.op.code == jute.OpReconfig {
+		t.hand() // what is ahead of it needn't wait
+		body = r.vetted(body, c.identities())
+	}
+	c.seq++
+	req.seq = c.seq
+	ids := c.ids.Load()
+	stamped := tree.Request{Op: req.op.code, Session: c.session, Cnx: c.id, Seq: c.seq, Xid: req.xid, Identities: *ids, Body: body}
+	if !r.alone || c.holds() {
+		// It may have to be sent again, or later.
+		req.body = tree.AppendRecord(make([]byte, 0, tree.RecordSize(&stamped)), &stamped)
+	}
+	req.size = requestOverhead + len(body)
+	held, ok := c.expect(req, &r.unanswered, t.hand)
+	if !ok {
+		return ErrClosing
+	}
+	switch {
+	case held:
+		c.stats.received.Add(1)
+		r.stats.received.Add(1)
+		return nil
+	case len(c.records) > 0 && ids == c.recordIDs && r.level.Load() >= 2:
+		c.records = tree.AppendNextRecord(c.records, &stamped)
+	case req.body != nil:
+		c.records, c.recordIDs = append(c.records, req.body...), ids
+	default:
+		c.recordIDs = ids
+		c.records = tree.AppendRecord(c.records, &stamped)
+	}
+	t.writes++
+	return nil
+}
+
+// vetted returns a reconfig's body followed by the code that this server found.
+// What would be refused anyway is not looked into further: only a client that may
+// change the membership makes the server dial what the request names, and learns
+// whether that answers.
+func (r *Replica) vetted(body []byte, ids []jute.ID) []byte {
+	code := jute.OK
+	if r.vet != nil && r.mayReconfig(body, ids) {
+		code = r.vet(body)
+	}
+	return jute.AppendInt(append([]byte(nil), body...), int32(code))
+}
+
+func (r *Replica) mayReconfig(body []byte, ids []jute.ID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.tree.ReconfigCode(body, ids) == jute.OK
+}
