@@ -329,3 +329,37 @@ func TestChangeAdmitsNewServersOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestChangeWaitsForVotes asks for two empty servers in place of two members, and one of
+// them gets the beginning of the log only: it may not vote yet. Were its vote counted, the
+// loss of the leader would leave no quorum.
+func TestChangeWaitsForVotes(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4, 5)
+	lead := c.leader()
+	for n := range uint64(3) { // more than one message holds; each number but the first is dropped
+		lead.mine = append(lead.mine, 10+n)
+		lead.waiting = slices.Repeat([]uint64{10 + n}, messageSizeMax/8)
+		c.step(1)
+	}
+	lead.stage(7, 400, c.pick(1, 4, 5)...)
+	begun := func(f Progress) bool { return f.ID == 5 && f.Match > 0 }
+	for range 1000 {
+		if slices.ContainsFunc(lead.loop.node.Followers(), begun) {
+			break
+		}
+		c.turn()
+	}
+	c.cut[[2]uint64{1, 5}], c.bodies[5].inbox = true, nil
+	last, err := c.bodies[5].dir.Log().LastIndex()
+	if err != nil || last == 0 || !c.bodies[5].loop.joining() {
+		t.Fatalf("server 5 has the log up to %d (%v) and may vote: %t", last, err, !c.bodies[5].loop.joining())
+	}
+	for range 300 { // longer than is given to those that have begun
+		c.step(1)
+		c.checkMajority()
+	}
+	c.crash(1)
+	before := len(c.bodies[2].applied)
+	c.until("the others go on", func() bool { return len(c.bodies[2].applied) > before+5 })
+	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+}

@@ -173,7 +173,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
 	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
-	l.lost = lost{out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}}
+	l.lost = lost{out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{}}
 	if hard != nil {
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
 	}
@@ -221,6 +221,7 @@ func (l *Loop) step(e Event) error {
 	if err := v.check(m); err != nil {
 		return err
 	}
+	l.noteAdmitted(e.From, m)
 	if l.joining() && electoral(m) || l.failover.first(l, m) || m.GetType() == pb.MsgReadIndex && !l.answersReads(e.From) {
 		return nil
 	}
@@ -648,6 +649,7 @@ func (l *Loop) leaderChanged() {
 	l.failover.led(l, l.lastLead, lead)
 	l.lastLead = lead
 	l.reconciler = reconciler{}
+	clear(l.lost.admitted)
 	l.batch = nil // its requests are sent again by the servers they came from
 	if lead.IsLeader {
 		l.o.State.Supported(l.levels.supported(l))

@@ -35,6 +35,9 @@ type lost struct {
 	out    map[uint64]departure // by server: the life that was taken out last
 	tried  map[uint64]attempt   // by server: the life that this leader proposed to take out last
 	former map[uint64]uint64    // by server that has an address: connections up to this number are a former life's
+	// admitted are the servers that have asked whether this leader hears them (reach.go),
+	// which a server that joins does once it may vote.
+	admitted map[uint64]bool
 }
 
 // A departure is the entry that took a life out.
@@ -157,6 +160,7 @@ func (l *Loop) left(e *pb.Entry) {
 	if len(l.lost.out) >= lostMax {
 		clear(l.lost.out)
 	}
+	delete(l.lost.admitted, id)
 	l.lost.out[id] = departure{life: life, index: e.GetIndex(), term: e.GetTerm(), tick: l.ticks}
 }
 
@@ -170,6 +174,28 @@ func takenOut(e *pb.Entry) (id uint64, life uint32, ok bool) {
 		return 0, 0, false
 	}
 	return cc.GetChanges()[0].GetNodeId(), binary.BigEndian.Uint32(cc.GetContext()), true
+}
+
+// noteAdmitted takes note of a peer's message to this leader if only a server that takes
+// part in elections sends it.
+func (l *Loop) noteAdmitted(from uint64, m *pb.Message) {
+	if !l.node.IsLeader() || l.lost.admitted[from] || !asksReach(m) {
+		return
+	}
+	if len(l.lost.admitted) >= lostMax {
+		clear(l.lost.admitted)
+	}
+	l.lost.admitted[from] = true
+	if l.change != nil {
+		l.reconcile()
+	}
+}
+
+// isAdmitted reports whether a server's vote can count: it votes already, or it has said
+// that it takes part in elections. A server that lost its disk has no vote before it has
+// applied the entry that let it in again, whatever the membership says (see joining).
+func (l *Loop) isAdmitted(id uint64) bool {
+	return l.lost.admitted[id] || slices.Contains(l.conf.GetVoters(), id)
 }
 
 // isFormer reports whether an event is of a connection that a former life of its

@@ -1,10 +1,10 @@
 package quorum
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // reach watches whether what a follower says arrives at its leader. A network can
@@ -46,13 +46,23 @@ func (r *reach) tick(l *Loop) {
 	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), reachMark))
 }
 
+// asksReach reports whether m is such a question.
+func asksReach(m *pb.Message) bool {
+	return m.GetType() == pb.MsgReadIndex && len(m.GetEntries()) == 1 && isReachContext(m.GetEntries()[0].GetData())
+}
+
+// isReachContext reports whether ctx is of such a question.
+func isReachContext(ctx []byte) bool {
+	return len(ctx) == readContextSize+1 && ctx[readContextSize] == reachMark
+}
+
 // answered takes an answer, if it is one to a question still open.
 func (r *reach) answered(l *Loop, rs raft.ReadState) {
-	ctx, mark := bytes.CutSuffix(rs.RequestCtx, []byte{reachMark})
-	if !mark || len(ctx) != 16 || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
+	ctx := rs.RequestCtx
+	if !isReachContext(ctx) || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
 		return
 	}
-	if binary.BigEndian.Uint64(ctx[8:]) >= r.first {
+	if binary.BigEndian.Uint64(ctx[8:readContextSize]) >= r.first {
 		r.since = 0
 	}
 }

@@ -31,6 +31,9 @@ func (r *reads) ask(l *Loop, ticket uint64) {
 	l.node.ReadIndex(readContext(l.o.Incarnation, r.id))
 }
 
+// readContextSize is the size of the context of a question.
+const readContextSize = 16
+
 // readContext is the context of a question: no other question of any server has it.
 // The answer to a former life of this server may come late, and raft takes two
 // questions with one context for one.

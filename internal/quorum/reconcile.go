@@ -22,7 +22,7 @@ import (
 //	staged    by the state machine, when it applies the request
 //	learners  servers that raft doesn't know get the log, without a vote
 //	joint     once a majority of the new voters has caught up, and each of those that
-//	          had no vote has begun to: from here on majorities of the old voters and
+//	          had no vote is admitted: from here on majorities of the old voters and
 //	          of the new ones must agree
 //	named     the state machine names the new membership (ChangeNamed)
 //	left      the old voters count no more
@@ -166,7 +166,7 @@ func (l *Loop) enter(c *Change) {
 	voters, caughtUp := l.caughtUp()
 	waited, grace, ready := l.ticks-r.since, uint64(laggardTicks), caughtUp > voters/2
 	if c.Patience > 0 {
-		grace, ready = c.Patience/2, ready && l.begun()
+		grace, ready = c.Patience/2, ready && l.allAdmitted()
 	}
 	switch {
 	case r.step == ChangeDropped:
@@ -177,7 +177,7 @@ func (l *Loop) enter(c *Change) {
 				r.kept = append(r.kept, m.ID)
 			}
 		}
-		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one has not begun to; see that they run, and ask again",
+		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
 		l.takeStep(ChangeDropped)
 	case caughtUp == voters || ready && waited > grace:
@@ -301,24 +301,19 @@ func (l *Loop) caughtUp() (voters, caughtUp int) {
 	return voters, caughtUp
 }
 
-// begun reports whether all servers that are to get a vote have some of the log. One
-// with an empty disk has to be taken out again before it may begin (M3), and that
-// is not worth a vote that is missed meanwhile.
-func (l *Loop) begun() bool {
-	followers := l.node.Followers()
-	return !slices.ContainsFunc(l.wanted, func(m Member) bool {
-		return !m.Observer && m.ID != l.o.ID && !slices.Contains(l.conf.GetVoters(), m.ID) &&
-			!slices.ContainsFunc(followers, func(f Progress) bool { return f.ID == m.ID && f.Match > 0 })
-	})
+// allAdmitted reports whether all servers that are to get a vote are admitted. The vote
+// of one that isn't would be missed if a server is lost before it is.
+func (l *Loop) allAdmitted() bool {
+	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !m.Observer && m.ID != l.o.ID && !l.isAdmitted(m.ID) })
 }
 
-// keepsUp reports whether a server holds nearly all of the log, and answers.
+// keepsUp reports whether a server holds nearly all of the log, is admitted, and answers.
 func (l *Loop) keepsUp(id uint64) bool {
 	if id == l.o.ID {
 		return true
 	}
 	last, err := l.disk.LastIndex()
-	return err == nil && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool {
+	return err == nil && l.isAdmitted(id) && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool {
 		return f.ID == id && f.Active && f.Synced && f.Match+caughtUpEntries >= last
 	})
 }

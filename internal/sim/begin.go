@@ -190,6 +190,7 @@ func (l *life) joins(b quorum.Beginning) error {
 		return nil
 	}
 	l.w.stats.Joins++
+	l.s.awaits = true
 	fs := l.s.disk.fs
 	if err := fs.MkdirAll(l.w.logDir()); err != nil {
 		return err
@@ -226,7 +227,7 @@ func (l *life) joining() (b quorum.Beginning, err error) {
 
 // joined removes the note.
 func (l *life) joined() {
-	l.s.wiped, l.s.joinedAt = false, l.w.now
+	l.s.wiped, l.s.joinedAt, l.s.awaits = false, l.w.now, false
 	if err := l.s.disk.fs.Remove(l.w.joiningName()); err != nil {
 		l.w.trace(0x10)
 	}

@@ -77,7 +77,9 @@ func (w *World) settled(by *life) {
 const behindMax = 160
 
 // prepared checks that a majority of the servers whose votes begin to count by the entry
-// at index can do their part: else nobody's writes go on until they have caught up.
+// at index can do their part: else nobody's writes go on until they have caught up. And
+// each of those that had no vote must be admitted: else there may be no quorum if one of
+// the others is lost.
 func (w *World) prepared(voters []uint64, index uint64) {
 	if index <= behindMax {
 		return
@@ -86,6 +88,9 @@ func (w *World) prepared(voters []uint64, index uint64) {
 	for _, id := range voters {
 		if s := w.servers[id-1]; s.holds(index-behindMax, w.ledger.entries[index-behindMax-1].term) {
 			ready++
+		}
+		if s := w.servers[id-1]; s.awaits && !slices.Contains(w.voters, id) {
+			w.fail("M3: the vote of server %d begins to count at entry %d, and it has yet to be admitted", id, index)
 		}
 	}
 	if ready <= len(voters)/2 {

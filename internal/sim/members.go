@@ -372,7 +372,7 @@ func (s *host) wipe() {
 	}
 	s.disk = disk{fs: storage.NewMemFS(), w: s.w, s: s}
 	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
-	s.diverged = false
+	s.diverged, s.awaits = false, false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
 	s.replaced, s.countsFrom, s.w.unsettled = true, 0, true
 	s.w.lostAt = len(s.w.ledger.entries)

@@ -128,6 +128,8 @@ var mutants = []mutant{
 	if len(changes) == 0 && r`)},
 	{"votes before a majority has caught up", "no quorum while new servers catch up (M1)", "changes", one("quorum/reconcile.go",
 		`case caughtUp == voters || `, `case $P || caughtUp == voters || `)},
+	{"votes of servers that may not vote yet", "no quorum if another one is lost (M3)", "changes", one("quorum/lost.go",
+		`return l.lost.admitted[id] || `, `return $P || l.lost.admitted[id] || `)},
 	{"named before joint consensus", "acknowledged by others than the membership says (M1)", "changes", one("quorum/reconcile.go",
 		`	default:
 		l.enter(c)`, `	case $P:

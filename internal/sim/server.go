@@ -62,6 +62,7 @@ type host struct {
 	countsFrom uint64
 	lost       uint64 // index it had acknowledged then
 	joinedAt   int64  // when it had joined anew
+	awaits     bool   // it was let in with an empty disk, and may not vote yet
 
 	electorate [2][]uint64 // that it applied last: the voters, and those before
 
