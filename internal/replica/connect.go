@@ -48,6 +48,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
 		return refusal("the server is not serving yet")
+	case req.SessionID == 0 && r.locals.scope != tree.Global && r.leader.Leader == 0:
+		// A session in the log waits for a leader; a local one would begin at once, and be
+		// called one that can write.
+		return refusal("this server has no leader; the client must try another server")
 	case req.LastZxidSeen > r.tree.LastZxid():
 		return refusal(fmt.Sprintf("the client has seen zxid 0x%x, this server is at 0x%x; it must try another server", req.LastZxidSeen, r.tree.LastZxid()))
 	case !r.roomForSession(req.SessionID):

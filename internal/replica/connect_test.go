@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -199,5 +200,29 @@ func TestWrongPasswordProlongsNothing(t *testing.T) {
 	}
 	if n := len(s.forward()); n != 0 {
 		t.Errorf("%d requests for the log", n)
+	}
+}
+
+// TestNoLocalSessionWithoutALeader: a server without a leader begins no local session, which
+// would be said to be able to write. A client that has one goes on with it.
+func TestNoLocalSessionWithoutALeader(t *testing.T) {
+	t.Parallel()
+	s := newLocalStage(t)
+	was := s.client(nil)
+	s.r.Lead(quorum.Leadership{Term: s.term + 1})
+	c := NewClient(s.ids(), "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	req := jute.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, jute.PasswdSize)}
+	if err := s.r.Connect(c, &req, s.ids); err == nil || !strings.Contains(err.Error(), "no leader") {
+		t.Errorf("a new local session is answered %v", err)
+	}
+	if len(s.r.clients) != 1 || len(s.r.locals.sessions) != 1 {
+		t.Errorf("%d clients and %d local sessions, want the one from before", len(s.r.clients), len(s.r.locals.sessions))
+	}
+	if again := s.client(was); !again.Established() || again.closing {
+		t.Error("the local session from before isn't resumed")
+	}
+	s.lead(3)
+	if c := s.client(nil); !c.Established() {
+		t.Error("with a leader a new local session is not answered")
 	}
 }
