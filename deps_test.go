@@ -33,6 +33,7 @@ internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
+internal/recovery: internal/quorum internal/restore internal/storage internal/tree
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
@@ -56,15 +57,16 @@ zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
+cmd/zooid:        jute zk internal/recovery internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing
 // outside of the standard library and this module.
 var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 
-// raftOnly lists the only packages that may know that raft exists.
-var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true}
+// raftOnly lists the only packages that may know that raft exists. Recovery writes the first
+// membership of a new ensemble.
+var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true, "internal/recovery": true}
 
 // deterministic packages compute; they never look at the world: what they need of it is
 // passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.

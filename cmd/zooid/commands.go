@@ -14,6 +14,7 @@ func commands() []command {
 		{"init", "[-dir DIR] HOST…", "write the configuration of a new ensemble", runInit},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
 		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
+		{"recover", "[-new-ensemble] zoo.cfg", "go on without a majority that is lost for good", runRecover},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},

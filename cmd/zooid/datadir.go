@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -31,6 +32,9 @@ const initializeFile = "initialize"
 // checkDirs returns an error if the server would begin with an empty tree, or make a directory, against the operator's
 // will.
 func checkDirs(s *config.Storage) error {
+	if recovery.Begun(s.DataDir, s.DataLogDir) {
+		return fmt.Errorf("open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)
+	}
 	for _, dir := range []string{s.DataDir, s.DataLogDir} {
 		if err := checkForApache(dir); err != nil {
 			return err

@@ -130,6 +130,13 @@ func moveAside(dir, to string) error {
 	return errors.Join(OS{}.SyncDir(to), OS{}.SyncDir(dir))
 }
 
+// OwnFile reports whether a file of a data directory is one that this package makes, and
+// whether it is a segment of the log.
+func OwnFile(name string) (segment, own bool) {
+	_, segment = numbered(name, segmentSuffix)
+	return segment, ours(name)
+}
+
 // ours reports whether a file is one that this package makes. The reserve stays: it
 // says nothing.
 func ours(name string) bool {

@@ -1,0 +1,319 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/recovery"
+)
+
+const recoverHelp = `usage: zooid recover [-json] zoo.cfg|DATADIR…
+       zooid recover -new-ensemble [-cluster ID] [-by NAME] -why REASON zoo.cfg [DATADIR…]
+       zooid recover -set-aside [-cluster ID] [-by NAME] -why REASON zoo.cfg
+
+For an ensemble that has lost a majority of its voters' disks for good. While a majority
+of the disks is there, start their servers instead: nothing is lost then.
+
+Without an option it says what the stopped servers named have, which of them has most,
+and what may be lost. It changes nothing but to drop a batch that a crash has cut short.
+A DATADIR is a server's data directory, or a copy of it, with its log in it.
+
+  -new-ensemble  make a new ensemble, with a cluster id of its own, of what the server
+                 of zoo.cfg has. It is refused while another member answers, and if one
+                 of the copies in DATADIR… has more. Start that server first, alone; the
+                 others join with empty data directories. Old servers are refused.
+  -set-aside     move the data of another survivor aside, so that it joins the new
+                 ensemble as a server with an empty disk.
+  -cluster ID    the old cluster's id, as the first form shows it; without it the command
+                 asks for it.
+  -json          what the servers have as a JSON array
+
+Nothing is deleted: the former files are in a folder aside-recovered-… of each directory,
+and the file RECOVERED in the data directory tells who did what, when and why. A command
+that was cut short goes on when it is run again.
+
+exit code: 0 done; 1 it can't be done, or was not confirmed; 2 wrong arguments
+`
+
+// runRecover goes on without a majority that is lost.
+func runRecover(args []string, stdout, stderr io.Writer) int {
+	return recoverEnsemble(args, os.Stdin, stdout, stderr)
+}
+
+// A rescue is one run of recover.
+type rescue struct {
+	json, renew, aside bool
+	cluster, by, why   string
+	in                 io.Reader
+	out                io.Writer
+}
+
+func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	r := rescue{in: stdin, out: stdout}
+	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, recoverHelp) }
+	flags.BoolVar(&r.json, "json", false, "")
+	flags.BoolVar(&r.renew, "new-ensemble", false, "")
+	flags.BoolVar(&r.aside, "set-aside", false, "")
+	flags.StringVar(&r.cluster, "cluster", "", "")
+	flags.StringVar(&r.by, "by", userName(), "")
+	flags.StringVar(&r.why, "why", "", "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	changes := r.renew || r.aside
+	if flags.NArg() == 0 || r.renew && r.aside || changes && (r.json || strings.TrimSpace(r.why) == "") || r.aside && flags.NArg() != 1 {
+		fmt.Fprint(stderr, recoverHelp)
+		return 2
+	}
+	var err error
+	if changes {
+		err = r.change(flags.Args())
+	} else {
+		err = r.show(flags.Args())
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid recover:", err)
+		return 1
+	}
+	return 0
+}
+
+// placeOf returns where a server's data lies, by its zoo.cfg or its directory. cfg is nil for
+// a directory.
+func placeOf(name string) (p recovery.Place, cfg *config.Config, err error) {
+	p.Reconfigure = changeMembers
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		p.DataDir, p.LogDir = name, name
+		return p, nil, nil
+	}
+	if cfg, err = config.LoadAny(name, nil); err != nil {
+		return p, nil, err
+	}
+	p.DataDir, p.LogDir = cfg.Storage.DataDir, cfg.Storage.DataLogDir
+	return p, cfg, nil
+}
+
+// show says what the servers have.
+func (r *rescue) show(names []string) error {
+	var all []*recovery.Survivor
+	for _, name := range names {
+		p, _, err := placeOf(name)
+		if err != nil {
+			return err
+		}
+		if recovery.Begun(p.DataDir, p.LogDir) {
+			return fmt.Errorf("a recovery of %s was cut short: run it again with its zoo.cfg to finish it", p.DataDir)
+		}
+		s, err := recovery.Read(p)
+		if err != nil {
+			return err
+		}
+		s.Release()
+		all = append(all, s)
+	}
+	if r.json {
+		e := json.NewEncoder(r.out)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	}
+	best := 0
+	for i, s := range all {
+		r.describe(s)
+		if s.Cluster != all[0].Cluster {
+			return fmt.Errorf("%s and %s are of different clusters", all[0].DataDir, s.DataDir)
+		}
+		if s.Better(all[best]) {
+			best = i
+		}
+	}
+	fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n%s", all[best].DataDir, len(all), r.losses(all[best], len(all)))
+	return nil
+}
+
+func (r *rescue) describe(s *recovery.Survivor) {
+	fmt.Fprintf(r.out, "%s\n  cluster %s, term %d, last entry %d of term %d, committed up to %d\n  last zxid %s, written %s\n  %d znodes, %d sessions\n  members: %s\n",
+		s.DataDir, s.ClusterID, s.Term, s.LastIndex, s.LastTerm, s.Committed, s.Zxid, s.Written.Format(time.RFC3339), s.Znodes, s.Sessions,
+		strings.ReplaceAll(strings.TrimSpace(s.Members), "\n", "  "))
+	if s.Joining {
+		fmt.Fprintln(r.out, "  this server had begun to join and may lack writes that were acknowledged before it had caught up")
+	}
+	fmt.Fprintln(r.out)
+}
+
+// losses says what may be lost if n servers are all that is left.
+func (r *rescue) losses(best *recovery.Survivor, n int) string {
+	voters := votersOf(best)
+	var b strings.Builder
+	if n > voters/2 && voters > 0 {
+		fmt.Fprintf(&b, "The ensemble has %d voters, and %d servers are here: if they are voters, they are a majority. Start them; nothing is lost then.\n", voters, n)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "The ensemble has %d voters. What may be lost: writes that the servers which are gone have acknowledged after zxid %s,\nwritten %s. How many can't be told from here.\n",
+		voters, best.Zxid, best.Written.Format(time.RFC3339))
+	if doubt := best.LastIndex - min(best.Committed, best.LastIndex); doubt > 0 {
+		fmt.Fprintf(&b, "The last %d entries aren't known here to be acknowledged; all are kept.\n", doubt)
+	}
+	fmt.Fprintf(&b, "\nIf a majority of the disks is gone for good, and not merely unreachable, make a new ensemble of it:\n  zooid recover -new-ensemble -cluster %s -why REASON zoo.cfg\n", best.ClusterID)
+	return b.String()
+}
+
+func votersOf(s *recovery.Survivor) int {
+	m, err := config.ParseMembers(s.Members)
+	if err != nil {
+		return 0
+	}
+	return m.Voters()
+}
+
+// change makes a new ensemble of the first server's data, or sets it aside.
+func (r *rescue) change(names []string) error {
+	p, cfg, err := placeOf(names[0])
+	if err != nil {
+		return err
+	}
+	if cfg == nil {
+		return fmt.Errorf("%s is a directory: name the server's zoo.cfg first", names[0])
+	}
+	if act, err := recovery.Finish(p.DataDir, p.LogDir); err != nil || act != nil {
+		if act != nil {
+			r.made(act)
+		}
+		return err
+	}
+	id, err := memberID(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := recovery.Read(p)
+	if err != nil {
+		return err
+	}
+	r.describe(s)
+	what := recovery.ActAside
+	if r.renew {
+		what = recovery.ActNew
+		if err := r.mayRenew(s, cfg, id, names[1:]); err != nil {
+			return err
+		}
+		fmt.Fprint(r.out, r.losses(s, 1))
+	}
+	act, err := recovery.NewAct(what, uint64(id), s, r.by, r.why, time.Now())
+	if err != nil {
+		return err
+	}
+	if !r.confirmed(s) {
+		return errors.New("nothing was changed: the old cluster's id was not given")
+	}
+	if r.aside {
+		if err := s.SetAside(act); err != nil {
+			return err
+		}
+		fmt.Fprintf(r.out, "the data is in %s; start this server once the new ensemble runs\n", filepath.Join(p.DataDir, act.Aside))
+		return nil
+	}
+	if err := s.Renew(uint64(id), act); err != nil {
+		return err
+	}
+	r.made(act)
+	return nil
+}
+
+func (r *rescue) made(a *recovery.Act) {
+	fmt.Fprintf(r.out, "the new ensemble has the cluster id %s and begins with this server's data; the old data is in %s.\n"+
+		"Start this server first. The others join with empty data directories: on another survivor run zooid recover -set-aside.\n"+
+		"One that doesn't know the ensemble's secret needs zooid allow-join; one that is gone for good leaves by reconfig.\n", a.NewCluster, a.Aside)
+}
+
+// memberID returns the id in the myid file of a server of an ensemble.
+func memberID(cfg *config.Config) (int64, error) {
+	full, err := config.Load(cfg.File, nil)
+	if err != nil {
+		return 0, err
+	}
+	if !full.Quorum.Distributed {
+		return 0, fmt.Errorf("%s is of a server alone, which has no majority to lose; start it", cfg.File)
+	}
+	return full.Quorum.MyID, nil
+}
+
+// mayRenew refuses where it would be a mistake.
+func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, others []string) error {
+	members, err := config.ParseMembers(s.Members)
+	if err != nil || members.Voters() == 0 {
+		return fmt.Errorf("make a new ensemble of %s: it doesn't hold the ensemble's membership; take another survivor", s.DataDir)
+	}
+	if _, ok := members.Find(id); !ok {
+		return fmt.Errorf("make a new ensemble of %s: server %d is no member in it (%s); correct myid, or take a member", s.DataDir, id, strings.TrimSpace(s.Members))
+	}
+	for _, name := range others {
+		p, _, err := placeOf(name)
+		if err != nil {
+			return err
+		}
+		o, err := recovery.Read(p)
+		if err != nil {
+			return err
+		}
+		o.Release()
+		switch {
+		case o.Cluster != s.Cluster:
+			return fmt.Errorf("%s and %s are of different clusters", s.DataDir, o.DataDir)
+		case o.Better(s):
+			return fmt.Errorf("make a new ensemble of %s: %s has more (last entry %d of term %d); take that one", s.DataDir, o.DataDir, o.LastIndex, o.LastTerm)
+		}
+	}
+	if n := 1 + len(others); n > members.Voters()/2 {
+		return fmt.Errorf("make a new ensemble: %d of %d voters are a majority; start these servers instead, nothing is lost then", n, members.Voters())
+	}
+	for _, m := range append(members.Servers, cfg.Quorum.Members.Servers...) {
+		if addr := answers(m, id); addr != "" {
+			return fmt.Errorf("make a new ensemble: server %d answers at %s. If a majority runs, nothing is lost; otherwise stop it first: it is a survivor", m.ID, addr)
+		}
+	}
+	return nil
+}
+
+// answerPatience bounds the wait for one address of another member.
+const answerPatience = 2 * time.Second
+
+// answers returns an address of another member at which something accepts connections.
+func answers(m config.Member, self int64) string {
+	if m.ID == self {
+		return ""
+	}
+	for _, a := range m.Addrs {
+		addr := net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))
+		if c, err := net.DialTimeout("tcp", addr, answerPatience); err == nil {
+			c.Close()
+			return addr
+		}
+	}
+	return ""
+}
+
+// confirmed reports whether the operator has given the old cluster's id.
+func (r *rescue) confirmed(s *recovery.Survivor) bool {
+	if r.cluster == "" {
+		fmt.Fprintf(r.out, "\nType the old cluster's id (%s) to go on: ", s.ClusterID)
+		line, _ := bufio.NewReader(io.LimitReader(r.in, 64)).ReadString('\n')
+		r.cluster = strings.TrimSpace(line)
+	}
+	return strings.TrimPrefix(strings.ToLower(r.cluster), "0x") == s.ClusterID
+}

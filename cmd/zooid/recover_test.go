@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// survivorOf writes the directory of a stopped server of three, and its zoo.cfg.
+func survivorOf(t *testing.T, peer int, last uint64) (cfg, data string) {
+	t.Helper()
+	dir := t.TempDir()
+	data = filepath.Join(dir, "data")
+	servers := "server.1=127.0.0.1:1:2;2181\nserver.2=127.0.0.1:" + strconv.Itoa(peer) + ":2;2182\nserver.3=127.0.0.1:3:4;2183\n"
+	d, err := storage.Open(storage.Options{Dir: data, ClusterID: 0xabc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := uint64(3)
+	var entries []*raftpb.Entry
+	for i := range last {
+		e := &raftpb.Entry{Term: &term, Index: new(i + 1), Type: raftpb.EntryNormal.Enum()}
+		if i == 1 {
+			e.Data = tree.AppendRecord(tree.AppendBatchHeader(make([]byte, 16), 1000), &tree.Request{Op: tree.OpMembers, Seq: tree.MembersInForce, Body: []byte(servers)})
+		}
+		entries = append(entries, e)
+	}
+	if err := d.Log().Append(&raftpb.HardState{Term: &term, Vote: new(uint64(1)), Commit: new(last - 1)}, entries, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg = filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(cfg, []byte("initLimit=5\nsyncLimit=2\ndataDir="+data+"\n"+servers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "myid"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return cfg, data
+}
+
+// TestRecoverCommand: it is refused wherever it may be a mistake, and then changes nothing; the
+// old cluster's id, typed or given, has it done.
+func TestRecoverCommand(t *testing.T) {
+	t.Parallel()
+	ports := freeport.Take(t, 1)
+	cfg, data := survivorOf(t, ports[0], 6)
+	_, more := survivorOf(t, ports[0], 7)
+	_, less := survivorOf(t, ports[0], 5)
+	const cluster = "0000000000000abc"
+	run := func(stdin string, code int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if got := recoverEnsemble(args, strings.NewReader(stdin), &out, &out); got != code || !strings.Contains(out.String(), says) {
+			t.Errorf("recover %q: exit code %d, want %d and %q in\n%s", args, got, code, says, out.String())
+		}
+	}
+	renew := func(args ...string) []string {
+		return append([]string{"-new-ensemble", "-why", "disks are gone"}, args...)
+	}
+	run("", 2, "usage:")
+	run("", 0, "usage:", "-h")
+	run("", 2, "usage:", "-new-ensemble", cfg) // no reason
+	run("", 2, "usage:", "-set-aside", "-new-ensemble", "-why", "x", cfg)
+	run("", 0, "The ensemble has 3 voters. What may be lost", cfg)
+	run("", 0, more+" has most", less, more)
+	run("", 0, "Start them; nothing is lost then", cfg, less)
+	run("", 0, `"cluster": "`+cluster+`"`, "-json", cfg)
+	run("", 1, "no data of a server", t.TempDir())
+	run("", 1, "name the server's zoo.cfg first", renew(data)...)
+	run("", 1, more+" has more", renew(cfg, more)...)
+	run("", 1, "are a majority", renew(cfg, less)...)
+	run("", 1, "nothing was changed", renew(cfg)...)
+	run("abc\n", 1, "nothing was changed", renew(cfg)...)
+	run("", 1, "nothing was changed", renew("-cluster", "0000000000000abd", cfg)...)
+
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("", 1, "server 2 answers at", renew("-cluster", cluster, cfg)...)
+	l.Close()
+	if id, err := storage.ReadIdentity(storage.OS{}, data, data); err != nil || id != 0xabc {
+		t.Fatalf("the cluster is %x, %v", id, err)
+	}
+	run(cluster+"\n", 0, "the new ensemble has the cluster id", renew(cfg)...)
+	id, err := storage.ReadIdentity(storage.OS{}, data, data)
+	if err != nil || id == 0xabc {
+		t.Errorf("the cluster is %x, %v", id, err)
+	}
+	record, err := os.ReadFile(filepath.Join(data, "RECOVERED"))
+	if err != nil || !regexp.MustCompile(`"why":"disks are gone".*"aside":"aside-recovered-`+cluster).Match(record) {
+		t.Errorf("the record is %s, %v", record, err)
+	}
+	// Another survivor is emptied, and its data kept.
+	other, otherData := survivorOf(t, ports[0], 6)
+	run("", 0, "start this server once the new ensemble runs", "-set-aside", "-cluster", cluster, "-why", "it joins", other)
+	if storage.InUse(otherData) {
+		t.Error("the other survivor still has its data")
+	}
+}

@@ -1,0 +1,92 @@
+package recovery
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// termsAhead is how many terms, and with them epochs of zxids, the new ensemble begins
+// beyond what the survivor knows of: the lost servers may have gone on without it. A client
+// that has seen a later zxid than a server's is turned away by it, and no zxid may stand for
+// two transactions.
+const termsAhead = 1000
+
+// Renew makes the survivor's state the beginning of a new ensemble, in which server id alone
+// has a vote: the others join with empty directories. The former files are kept in a
+// folder aside-NAME of each directory. After a crash on the way, Finish goes on.
+func (s *Survivor) Renew(id uint64, a *Act) error {
+	cluster := newCluster(s.Cluster)
+	a.NewCluster = fmt.Sprintf("%016x", cluster)
+	e, err := beginExchange(s.Place.DataDir, s.Place.LogDir)
+	if err != nil {
+		return err
+	}
+	if err := s.write(e, id, cluster); err != nil {
+		return fmt.Errorf("write the new ensemble's first snapshot: %w; nothing was changed", err)
+	}
+	if err := e.ready(a); err != nil {
+		return err
+	}
+	_, err = e.finish()
+	return err
+}
+
+// newCluster draws the id of an ensemble that isn't the old one.
+func newCluster(old uint64) uint64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:]) // never fails (crypto/rand)
+		if id := binary.BigEndian.Uint64(b[:]); id != 0 && id != old {
+			return id
+		}
+	}
+}
+
+// write makes directories of the new cluster that begin with a snapshot of the state.
+func (s *Survivor) write(e *exchange, id, cluster uint64) error {
+	t := s.tree
+	defer runtime.KeepAlive(t)
+	for i := range uint64(termsAhead) {
+		if err := t.NewTerm(s.Term+1+i, s.LastIndex+1+i); err != nil {
+			return err
+		}
+	}
+	dir, err := storage.Open(storage.Options{Dir: e.newData, LogDir: e.newLog, ClusterID: cluster})
+	if err != nil {
+		return err
+	}
+	err = install(dir, t, id)
+	return errors.Join(err, dir.Close())
+}
+
+func install(dir *storage.Dir, t *tree.Tree, id uint64) error {
+	w, err := dir.CreateSnapshot(storage.Meta{
+		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
+		ConfState:    &raftpb.ConfState{Voters: []uint64{id}},
+		FeatureLevel: uint32(t.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	img := t.BeginSnapshot()
+	defer img.Close()
+	for more := true; more; {
+		var chunk []byte
+		if chunk, more = img.Next(nil); len(chunk) > 0 {
+			if err := w.WriteChunk(chunk); err != nil {
+				return err
+			}
+		}
+	}
+	term, index := t.LastTerm(), t.LastIndex()
+	return dir.Install(w, &raftpb.HardState{Term: &term, Vote: new(uint64), Commit: &index})
+}
