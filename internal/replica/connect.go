@@ -313,16 +313,25 @@ func (r *Replica) Disconnected(c *Client) {
 
 // watchesForgotten is how many watches are taken away before others get their
 // turn: a connection may have left a million.
-const watchesForgotten = 1024
+const watchesForgotten = 128
+
+// watchesForgottenAtOnce is as many as most connections have.
+const watchesForgottenAtOnce = 64
 
 // forgetWatches takes away the watches of a client that is disconnected. Events
 // that come meanwhile find no client to tell.
 func (r *Replica) forgetWatches(c *Client) {
-	for more := true; more; {
+	forget := func(n int) (more bool) {
 		r.watchMu.Lock()
-		if more = r.watches.RemoveSome(c.id, watchesForgotten); !more {
+		defer r.watchMu.Unlock()
+		if more = r.watches.RemoveSome(c.id, n); !more {
 			r.watches.RemoveWatcher(c.id)
 		}
-		r.watchMu.Unlock()
+		return more
+	}
+	for more := forget(watchesForgottenAtOnce); more; {
+		r.heavy.Lock()
+		more = forget(watchesForgotten)
+		r.heavy.Unlock()
 	}
 }

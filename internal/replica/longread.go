@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/internal/watch"
 	"github.com/zooid-project/zooid/jute"
@@ -13,6 +15,10 @@ import (
 //	             replica go whenever it has done readWorkMax.
 //	a long read  is done in steps. It gathers one state all the same: if its list
 //	             has changed since its first step, it begins anew (tree.Scan).
+//	a large reply
+//	             is a long read of two steps: the first finds out how large it gets, and
+//	             the second fills memory that was taken in between.
+//	one by one   Steps of long reads take turns, however many clients wait for one.
 //
 // A long read stands in its connection's queue as any request that waits does.
 // Whoever flushes the connection does its steps, between writing to the socket
@@ -41,8 +47,11 @@ const (
 	// asks how large their replies are going to be. Once those of the next ones
 	// come to readWorkMax, the rest is done as long reads are.
 	queuedReadsMax = 32
+	// largeReply is the least that is worth a long read for its memory.
+	largeReply = 32 << 10
+	memoryPage = 4 << 10
 	// setWatchesStep is how many watches are set at a time.
-	setWatchesStep = 512
+	setWatchesStep = 128
 	// multiReadFrames bounds the reply of a multiRead, in frames of jute.maxbuffer.
 	multiReadFrames = 4
 )
@@ -54,6 +63,7 @@ func readWork(request, reply int) int { return readWorkMin + readWorkInput*reque
 // connection's queue.
 type longRead struct {
 	scan    tree.Scan
+	room    int // bytes of memory for a reply, instead of a scan
 	watches *setWatches
 }
 
@@ -64,7 +74,11 @@ func (r *Replica) isLong(c *Client, op jute.Op, body []byte) bool {
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		return true
 	case jute.OpMultiRead:
-		return len(body) > longReadInput
+		return len(body) > longReadInput || r.tree.LargeValues()
+	case jute.OpGetData:
+		if r.tree.LargeValues() && r.tree.Room(op, body, nil, 0) > largeReply {
+			return true
+		}
 	case jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetEphemerals:
 		path, _ := pathOnly(body)
 		return r.tree.ReadWork(op, path, c.session) > longReadZnodes
@@ -87,10 +101,16 @@ func (r *Replica) postpone(c *Client) {
 func (r *Replica) readMore(c *Client) {
 	now := r.now()
 	defer r.unanswered.wake()
+	out := c.roomWanted()
+	r.heavy.Lock()
+	defer r.heavy.Unlock()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if out != nil && !c.closed {
+		c.out = slices.Grow(append(out, c.out...), cap(out)) // a notification may have come meanwhile
+	}
 	for work := 0; work < readWorkMax && r.canAnswer(c); {
 		if len(c.out) >= outputPauseBytes {
 			return // more when that is written
@@ -133,14 +153,19 @@ func (r *Replica) canAnswer(c *Client) bool {
 // held at least shared, and c.mu.
 func (r *Replica) step(c *Client, req *request) (done bool) {
 	begin := len(c.out)
-	if c.long == nil {
+	if c.long == nil || c.long.room > 0 {
 		out, ok := r.answer(c, c.out, req, req.body)
-		if c.out = out; !ok {
-			c.out = c.out[:begin]
-			c.long = r.beginLong(c, req)
+		if c.out = out; ok {
+			c.long = nil
+			return true
 		}
+		c.out = c.out[:begin]
+		c.long = r.beginLong(c, req)
 	}
 	if l := c.long; l != nil {
+		if l.room > 0 {
+			return false
+		}
 		if l.watches != nil {
 			done = r.stepWatches(c, l.watches, req)
 		} else {
@@ -154,6 +179,26 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 	return true
 }
 
+// roomWanted returns memory for the reply that c's long read is going to have, or nil
+// if it wants none. Neither the replica nor c is held while it is taken, and its pages
+// are had from the system, which takes as long again as filling them does.
+func (c *Client) roomWanted() []byte {
+	c.mu.Lock()
+	n := 0
+	if c.long != nil {
+		n = c.long.room
+	}
+	c.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	out := make([]byte, n)
+	for i := 0; i < n; i += memoryPage {
+		out[i] = 1
+	}
+	return out[:0]
+}
+
 // beginLong returns the read that answer has found too long.
 func (r *Replica) beginLong(c *Client, req *request) *longRead {
 	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
@@ -162,6 +207,9 @@ func (r *Replica) beginLong(c *Client, req *request) *longRead {
 		w.req.Decode(d, code)
 		w.malformed = d.Err() != nil
 		return &longRead{watches: w}
+	}
+	if n := r.tree.Room(req.op.code, req.body, c.identities(), r.multiReadMax()); n > largeReply {
+		return &longRead{room: n + frameLengthSize + jute.ReplyHeaderSize}
 	}
 	path, _, _ := pathWatch(req.body)
 	if req.op.code == jute.OpGetEphemerals {

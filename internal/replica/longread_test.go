@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/tree"
@@ -54,7 +55,7 @@ func TestLongReadsLetOthersIn(t *testing.T) {
 		inline   int // bytes that may be answered at once
 		steps    int // at least
 	}{
-		"large values": {900, jute.OpGetData, reading("/v", false), (queuedReadsMax + 4) * len(value), 100},
+		"large values": {900, jute.OpGetData, reading("/v", false), 0, 900},
 		"a long list":  {1, jute.OpGetChildren, reading("/l", false), 0, longListSize / 5000},
 		"watches": {1, jute.OpSetWatches, func(b []byte) []byte {
 			w := jute.SetWatches{Data: make([]string, 20*setWatchesStep)}
@@ -161,6 +162,7 @@ func TestSyncBehindALongRead(t *testing.T) {
 	receive(jute.OpSync, func(b []byte) []byte { return jute.AppendString(b, "/") })
 	receive(jute.OpCreate, creating("/behind", nil, 0))
 	s.apply(s.forward()...)
+	s.r.readMore(c) // finds out how much memory the reply takes
 	s.r.readMore(c)
 	if !c.postponed || c.unanswered.len() != 3 {
 		t.Fatalf("a step has left %d requests", c.unanswered.len())
@@ -210,7 +212,11 @@ func TestOutputOfASlowReader(t *testing.T) {
 		defer c.mu.Unlock()
 		return len(c.out)
 	}
-	eventually(t, "replies wait", func() bool { return waits() > 0 })
+	eventually(t, "replies wait", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.postponed
+	})
 	for got := 0; got < reads; {
 		most = max(most, waits())
 		got += len(s.repliesNow(c))
@@ -221,4 +227,80 @@ func TestOutputOfASlowReader(t *testing.T) {
 	if most > outputPauseBytes+2_000_000 {
 		t.Errorf("%d bytes waited to be taken", most)
 	}
+}
+
+// TestLargeReplies: whoever asks for large values, for many in one or for a long list gets
+// memory for the reply while nobody holds the replica, and a reply that would be too large
+// gets none.
+func TestLargeReplies(t *testing.T) {
+	t.Parallel()
+	s, c := pipelined(t)
+	raw := pipeline{}
+	value := make([]byte, 900_000)
+	s.call(c, &raw, jute.OpSetData, setting("/turn", value))
+	reads := func(n int) func([]byte) []byte {
+		ops := make([]jute.MultiOp, n)
+		for i := range ops {
+			ops[i] = jute.MultiOp{Op: jute.OpGetData, Path: "/turn"}
+		}
+		return func(b []byte) []byte { return jute.AppendMulti(b, ops) }
+	}
+	for name, tc := range map[string]struct {
+		op     jute.Op
+		record func([]byte) []byte
+		size   int // of the reply's body, at least
+		code   jute.Code
+	}{
+		"a value":        {jute.OpGetData, reading("/turn", false), len(value), jute.OK},
+		"several in one": {jute.OpMultiRead, reads(4), 4 * len(value), jute.OK},
+		"too many":       {jute.OpMultiRead, reads(1000), 0, jute.ErrMarshallingError},
+	} {
+		c.out = make([]byte, 0, 1000) // what it is given while it is held shows
+		s.send(c, raw.request(nil, tc.op, tc.record))
+		if cap(c.out) > 1000 {
+			t.Errorf("%s: %d bytes of memory were taken while the replica was held", name, cap(c.out))
+		}
+		for c.postponed && len(c.out) == 0 {
+			s.rep.readMore(c)
+		}
+		if size := cap(c.out); tc.size > 0 && size > tc.size+tc.size/4 || tc.size == 0 && size > 1000 {
+			t.Errorf("%s: a reply of %d bytes has %d bytes of memory", name, len(c.out), size)
+		}
+		list := s.repliesNow(c)
+		if len(list) != 1 || list[0].Err != tc.code || len(list[0].body) < tc.size {
+			t.Errorf("%s: %d replies, the first with code %v", name, len(list), list[0].Err)
+		}
+	}
+}
+
+// TestStepsTakeTurns: who waits for another's step of a long read doesn't hold the replica.
+func TestStepsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s, c := pipelined(t)
+	raw := pipeline{}
+	s.call(c, &raw, jute.OpSetData, setting("/turn", make([]byte, 900_000)))
+	s.send(c, raw.request(nil, jute.OpGetData, reading("/turn", false)))
+	s.rep.heavy.Lock() // another's step
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if list := s.repliesNow(c); len(list) != 1 || list[0].Err != jute.OK {
+			t.Errorf("replies: %v", list)
+		}
+	}()
+	for range 100 {
+		runtime.Gosched()
+		if !s.rep.mu.TryLock() {
+			t.Error("it holds the replica")
+			break
+		}
+		s.rep.mu.Unlock()
+	}
+	select {
+	case <-done:
+		t.Error("it took no turn")
+	default:
+	}
+	s.rep.heavy.Unlock()
+	<-done
 }

@@ -74,7 +74,7 @@ func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read
 type treeRead func(t *tree.Tree, dst []byte, path string, ids []jute.ID) ([]byte, jute.Code)
 
 func (r *Replica) readGetData(c *Client, out, body []byte) ([]byte, jute.Code) {
-	return r.readWatched(c, out, body, watch.Data, (*tree.Tree).AppendGetData)
+	return r.readWatched(c, out, body, watch.Data, (*tree.Tree).AppendGetDataInRoom)
 }
 
 func (r *Replica) readGetACL(c *Client, out, body []byte) ([]byte, jute.Code) {
@@ -110,8 +110,11 @@ func (r *Replica) readGetEphemerals(c *Client, out, body []byte) ([]byte, jute.C
 }
 
 func (r *Replica) readMulti(c *Client, out, body []byte) ([]byte, jute.Code) {
-	return r.tree.AppendMultiRead(out, body, c.identities(), multiReadFrames*r.limits.frameMax)
+	return r.tree.AppendMultiRead(out, body, c.identities(), r.multiReadMax())
 }
+
+// multiReadMax is how many bytes the reply to a multiRead may have.
+func (r *Replica) multiReadMax() int { return multiReadFrames * r.limits.frameMax }
 
 func (r *Replica) readWhoAmI(c *Client, out, _ []byte) ([]byte, jute.Code) {
 	res := auth.WhoAmI(c.identities())

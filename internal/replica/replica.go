@@ -53,6 +53,10 @@ type Replica struct {
 	meters     *Meters
 	broken     breakdown
 
+	// heavy is held, before mu is, by who does much in many steps: whoever waits for mu
+	// waits for one step of one of them.
+	heavy sync.Mutex
+
 	mu       sync.RWMutex
 	tree     *tree.Tree
 	clients  map[int64]*Client // by cnx, from the connect request on

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -18,7 +20,7 @@ func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]by
 	out, code := req.op.read(r, c, out, body)
 	switch code {
 	case jute.OK:
-	case tree.LongRead:
+	case tree.LongRead, tree.NoRoom:
 		return out, false
 	case tree.TooLong:
 		code = r.tooLong(c)
@@ -102,6 +104,7 @@ func (r *Replica) drain(c *Client, now int64) {
 		if c.out = out; !ok { // its list has grown since it was queued
 			c.out = c.out[:start]
 			for !r.step(c, req) {
+				c.out = slices.Grow(c.out, c.long.room)
 			}
 		}
 		t.add(r.meters, c, req.code(), req.body, c.out[start:])

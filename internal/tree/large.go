@@ -40,6 +40,8 @@ type largeArena struct {
 	}
 	kept  int // bytes of all dirty ones
 	bytes int // of all live blocks
+
+	largest int // block that was ever taken
 }
 
 // getLarge hands out a block of n bytes, more than blockMax, with undefined content.
@@ -48,6 +50,7 @@ func (a *arena) getLarge(n int) uint32 {
 	b := a.takeLarge(c)
 	a.liveBytes += len(b)
 	l.bytes += len(b)
+	l.largest = max(l.largest, len(b))
 	if last := len(l.indexes) - 1; last >= 0 {
 		ref := l.indexes[last]
 		l.indexes = l.indexes[:last]

@@ -32,6 +32,20 @@ func (t *Tree) AppendGetData(dst []byte, path string, ids []jute.ID) ([]byte, ju
 	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
 }
 
+// AppendGetDataInRoom is AppendGetData, or NoRoom if the reply is large and dst has no
+// room for it.
+func (t *Tree) AppendGetDataInRoom(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
+	slot, code := t.readable(path, jute.PermRead, ids)
+	if code != jute.OK {
+		return dst, code
+	}
+	n := t.at(slot)
+	if !hasRoom(dst, dataRoom(n)) {
+		return dst, NoRoom
+	}
+	return t.appendStat(jute.AppendBuffer(dst, t.data(n)), n), jute.OK
+}
+
 // AppendExists answers exists: the Stat. A path with a NUL is
 // jute.ErrBadArguments.
 func (t *Tree) AppendExists(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
@@ -66,8 +80,8 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 // too long to be read at once is LongRead.
 func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
-	if code == jute.OK && t.long(slot) {
-		code = LongRead
+	if code == jute.OK {
+		code = t.listCode(dst, slot)
 	}
 	if code != jute.OK {
 		return dst, code
@@ -79,13 +93,27 @@ func (t *Tree) AppendGetChildren(dst []byte, path string, ids []jute.ID) ([]byte
 // list that is too long to be read at once is LongRead.
 func (t *Tree) AppendGetChildren2(dst []byte, path string, ids []jute.ID) ([]byte, jute.Code) {
 	slot, code := t.readable(path, jute.PermRead, ids)
-	if code == jute.OK && t.long(slot) {
-		code = LongRead
+	if code == jute.OK {
+		code = t.listCode(dst, slot)
 	}
 	if code != jute.OK {
 		return dst, code
 	}
 	return t.appendStat(t.appendChildren(dst, slot), t.at(slot)), jute.OK
+}
+
+// listCode is the code of a read of a znode's children.
+func (t *Tree) listCode(dst []byte, slot uint32) jute.Code {
+	if t.extraOf(t.at(slot)).children <= scanStep {
+		return jute.OK // its list may be long, but grows by what it has
+	}
+	switch list := t.lists.get(slot); {
+	case list == nil:
+		return LongRead
+	case !hasRoom(dst, len(list)+jute.StatSize):
+		return NoRoom
+	}
+	return jute.OK
 }
 
 // AppendAllChildrenNumber answers getAllChildrenNumber: how many znodes are
@@ -122,7 +150,7 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 	if err != nil || len(ops) > 0 && !ops[0].IsRead() {
 		return dst, jute.ErrMarshallingError
 	}
-	end := len(dst) + bytesMax
+	begin, end, known := len(dst), len(dst)+bytesMax, false
 	for i := range ops {
 		o := &ops[i]
 		slot, code := t.readable(o.Path, jute.PermRead, ids)
@@ -132,6 +160,16 @@ func (t *Tree) AppendMultiRead(dst []byte, body []byte, ids []jute.ID, bytesMax 
 			dst = e.Append(dst)
 		case o.Op == jute.OpGetData:
 			n := t.at(slot)
+			if need := len(dst) + n.size() + multiResultSize + dataRoom(n); !known && need > cap(dst) && need-begin > roomMin {
+				// Before anything grows: what all of them take.
+				switch room := t.multiReadRoom(ops, ids, bytesMax); {
+				case room > bytesMax:
+					return dst, TooLong
+				case !hasRoom(dst[:begin], room):
+					return dst, NoRoom
+				}
+				known = true // a list among them may still be longer
+			}
 			if len(dst)+n.size() > end {
 				return dst, TooLong
 			}

@@ -17,10 +17,18 @@ const (
 	// scanRestartsMax is how often a Scan begins anew because its list has changed;
 	// after that it goes on to the end.
 	scanRestartsMax = 8
+	// roomMin is how many bytes a read may allocate for its reply. For more, dst must
+	// have the memory already.
+	roomMin = 64 << 10
 )
 
 // LongRead is the code of a read that must be done by a Scan. Clients never get it.
 const LongRead jute.Code = 1
+
+// NoRoom is the code of a read whose reply is large, and for which dst has not the
+// memory: Room says how much it needs. Whoever reads gets it without holding the tree,
+// because what allocates may be held up by the garbage collector. Clients never get it.
+const NoRoom jute.Code = 3
 
 // TooLong is the code of a read whose reply would exceed its limit. Clients get
 // jute.ErrMarshallingError.
@@ -163,6 +171,62 @@ func ephemeralPrefix(prefix string) string {
 func (t *Tree) long(slot uint32) bool {
 	return t.extraOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil
 }
+
+// hasRoom reports whether n bytes may be appended to dst while the tree is held.
+func hasRoom(dst []byte, n int) bool { return n <= roomMin || n <= cap(dst)-len(dst) }
+
+// Room returns how many bytes the body of a reply may take, given the body of its
+// request, if that can be told without walking over a list; else 0. The reply of a
+// multiRead is no larger than bytesMax.
+func (t *Tree) Room(op jute.Op, body []byte, ids []jute.ID, bytesMax int) int {
+	d := jute.NewDecoder(body)
+	switch op {
+	case jute.OpGetData:
+		if slot := t.find(d.String()); slot != 0 {
+			return dataRoom(t.at(slot))
+		}
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		if slot := t.find(d.String()); slot != 0 {
+			return len(t.lists.get(slot)) + jute.StatSize
+		}
+	case jute.OpMultiRead:
+		if ops, err := jute.DecodeMulti(d); err == nil {
+			return t.multiReadRoom(ops, ids, bytesMax)
+		}
+	}
+	return 0
+}
+
+// dataRoom is how much room the reply to getData takes.
+func dataRoom(n *node) int { return n.size() + 4 + jute.StatSize }
+
+// multiReadRoom adds up what the results of a multiRead take, up to bytesMax and
+// what comes next.
+func (t *Tree) multiReadRoom(ops []jute.MultiOp, ids []jute.ID, bytesMax int) int {
+	room := multiResultSize
+	for i := range ops {
+		slot, code := t.readable(ops[i].Path, jute.PermRead, ids)
+		switch {
+		case code != jute.OK:
+		case ops[i].Op == jute.OpGetData:
+			room += dataRoom(t.at(slot))
+		default:
+			if k := t.extraOf(t.at(slot)); k.children > 0 {
+				room += max(len(t.lists.get(slot)), 5*int(k.children)) // the least, if its list isn't known
+			}
+		}
+		if room += multiResultSize; room > bytesMax {
+			return room
+		}
+	}
+	return room
+}
+
+// multiResultSize is what the header and, of a read that failed, the code of a result take.
+const multiResultSize = 13
+
+// LargeValues reports whether the tree has had a value for whose reply there must be room.
+func (t *Tree) LargeValues() bool { return t.payloads.large.largest > roomMin }
 
 // ReadWork returns how many children or ephemerals of the session a read of them
 // visits, and how many bytes of data any other read may return.
