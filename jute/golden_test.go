@@ -333,8 +333,8 @@ func recodeReplyBody(b []byte, op Op, d *Decoder) ([]byte, error) {
 }
 
 func opNamed(name string) Op {
-	for op, s := range opNames {
-		if s == name {
+	for op, row := range ops {
+		if row.name == name {
 			return op
 		}
 	}

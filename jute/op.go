@@ -43,22 +43,85 @@ const (
 	OpError                Op = -1
 )
 
-var opNames = map[Op]string{
-	OpNotification: "notification", OpCreate: "create", OpDelete: "delete", OpExists: "exists",
-	OpGetData: "getData", OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL",
-	OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpReconfig: "reconfig",
-	OpCheckWatches: "checkWatches", OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer",
-	OpDeleteContainer: "deleteContainer", OpCreateTTL: "createTTL", OpMultiRead: "multiRead",
-	OpAuth: "auth", OpSetWatches: "setWatches", OpSASL: "sasl", OpGetEphemerals: "getEphemerals",
-	OpGetAllChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2", OpAddWatch: "addWatch",
-	OpWhoAmI: "whoAmI", OpCreateSession: "createSession", OpCloseSession: "closeSession", OpError: "error",
+// opTrait is what is known of an operation beside its name.
+type opTrait uint8
+
+const (
+	logged   opTrait = 1 << iota // it takes a place, and a zxid, in the order of changes
+	creates                      // it makes a znode; its record begins as a CreateRequest
+	hasPath                      // its record begins with a path
+	mayWatch                     // its record is a PathWatchRequest, which may leave a watch
+)
+
+// ops is the table of operations. Whoever asks about an operation asks here.
+var ops = map[Op]struct {
+	name   string
+	traits opTrait
+}{
+	OpNotification:         {"notification", 0},
+	OpCreate:               {"create", logged | creates | hasPath},
+	OpDelete:               {"delete", logged | hasPath},
+	OpExists:               {"exists", hasPath | mayWatch},
+	OpGetData:              {"getData", hasPath | mayWatch},
+	OpSetData:              {"setData", logged | hasPath},
+	OpGetACL:               {"getACL", hasPath},
+	OpSetACL:               {"setACL", logged | hasPath},
+	OpGetChildren:          {"getChildren", hasPath | mayWatch},
+	OpSync:                 {"sync", hasPath},
+	OpPing:                 {"ping", 0},
+	OpGetChildren2:         {"getChildren2", hasPath | mayWatch},
+	OpCheck:                {"check", hasPath}, // logged as part of a multi
+	OpMulti:                {"multi", logged},
+	OpCreate2:              {"create2", logged | creates | hasPath},
+	OpReconfig:             {"reconfig", logged},
+	OpCheckWatches:         {"checkWatches", hasPath},
+	OpRemoveWatches:        {"removeWatches", hasPath},
+	OpCreateContainer:      {"createContainer", logged | creates | hasPath},
+	OpDeleteContainer:      {"deleteContainer", logged | hasPath},
+	OpCreateTTL:            {"createTTL", logged | creates | hasPath},
+	OpMultiRead:            {"multiRead", 0},
+	OpAuth:                 {"auth", 0},
+	OpSetWatches:           {"setWatches", 0},
+	OpSASL:                 {"sasl", 0},
+	OpGetEphemerals:        {"getEphemerals", hasPath},
+	OpGetAllChildrenNumber: {"getAllChildrenNumber", hasPath},
+	OpSetWatches2:          {"setWatches2", 0},
+	OpAddWatch:             {"addWatch", hasPath},
+	OpWhoAmI:               {"whoAmI", 0},
+	OpCreateSession:        {"createSession", logged},
+	OpCloseSession:         {"closeSession", logged},
+	OpError:                {"error", 0},
 }
+
+// traitsOf holds the traits of the table by code, to be found fast.
+var traitsOf = func() (t [1 << 7]opTrait) {
+	for op, row := range ops { // any order: each has a place of its own
+		t[uint8(op)&(1<<7-1)] = row.traits
+	}
+	return t
+}()
+
+func (o Op) has(t opTrait) bool {
+	return o >= OpCloseSession && o <= OpWhoAmI && traitsOf[uint8(o)&(1<<7-1)]&t != 0
+}
+
+// IsWrite reports whether the operation, if it is carried out, takes a place and a zxid in
+// the order of changes. So do the beginning and the end of a session.
+func (o Op) IsWrite() bool { return o.has(logged) }
+
+// IsCreate reports whether the operation makes a znode.
+func (o Op) IsCreate() bool { return o.has(creates) }
+
+// HasPath reports whether the operation's record begins with a path.
+func (o Op) HasPath() bool { return o.has(hasPath) }
+
+// MayWatch reports whether the operation's record is a PathWatchRequest.
+func (o Op) MayWatch() bool { return o.has(mayWatch) }
 
 // String returns Apache's name of the operation, or "op(N)".
 func (o Op) String() string {
-	if s, ok := opNames[o]; ok {
-		return s
+	if row, ok := ops[o]; ok {
+		return row.name
 	}
 	return "op(" + strconv.Itoa(int(o)) + ")"
 }

@@ -99,7 +99,7 @@ func SessionLost(err error) bool {
 func hint(op jute.Op, code Code) string {
 	switch code {
 	case ErrNoNode:
-		if isCreate(op) {
+		if op.IsCreate() {
 			return "the parent doesn't exist"
 		}
 	case ErrUnimplemented:
@@ -140,7 +140,7 @@ func lossError(k *call, server string, sent bool, why error) *Error {
 	if why != nil {
 		e.detail = why.Error()
 	}
-	e.maybeApplied = sent && isWrite(k.op)
+	e.maybeApplied = sent && k.op.IsWrite()
 	e.retryable = !e.maybeApplied
 	return e
 }
@@ -148,22 +148,6 @@ func lossError(k *call, server string, sent bool, why error) *Error {
 // cancelError describes that the caller stopped waiting for k.
 func cancelError(ctx context.Context, k *call, server string, sent bool, doing string) *Error {
 	e := &Error{Op: k.op.String(), Path: k.path, Server: server, Err: ctx.Err(), detail: doing}
-	e.maybeApplied = sent && isWrite(k.op)
+	e.maybeApplied = sent && k.op.IsWrite()
 	return e
-}
-
-func isCreate(op jute.Op) bool {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return true
-	}
-	return false
-}
-
-func isWrite(op jute.Op) bool {
-	switch op {
-	case jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpCloseSession:
-		return true
-	}
-	return isCreate(op)
 }

@@ -192,7 +192,7 @@ func (p *peer) notify(zxid int64, typ EventType, path string) {
 func (p *peer) serve() {
 	for zxid := int64(100); ; {
 		r := p.next()
-		if isWrite(r.op) {
+		if r.op.IsWrite() {
 			zxid++
 		}
 		p.obey(r, zxid)

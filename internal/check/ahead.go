@@ -119,20 +119,18 @@ func (r *reader) request(w *reading) {
 	if nodes := t.nodesOf(w.o.id); len(nodes) > 0 {
 		w.at = nodes[0]
 	}
-	switch w.kind {
-	case jute.OpMulti, jute.OpMultiRead:
+	switch {
+	case w.kind == jute.OpMulti, w.kind == jute.OpMultiRead:
 		m := &t.multis[t.of[w.o.id].multi]
 		if w.ops = m.ops; m.err != nil {
 			w.invalid = jute.ErrMarshallingError
 		}
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+	case w.kind.MayWatch():
 		r.dec.Reset(w.req.Body)
 		_ = r.dec.String()
 		w.watch = r.dec.Bool() && r.dec.Err() == nil
-	default:
-		if isWrite(w.kind) {
-			r.write(w.kind, w.req.Body, w)
-		}
+	case w.kind.IsWrite():
+		r.write(w.kind, w.req.Body, w)
 	}
 }
 

@@ -213,11 +213,8 @@ func describe(h *history.History, i int) string {
 
 // firstPath returns the path a record begins with.
 func firstPath(e *history.Event) string {
-	if e.Kind == history.KindRequest {
-		switch e.Op() {
-		case jute.OpPing, jute.OpCloseSession, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpMulti, jute.OpMultiRead, jute.OpWhoAmI:
-			return ""
-		}
+	if e.Kind == history.KindRequest && !e.Op().HasPath() {
+		return ""
 	}
 	return jute.NewDecoder(e.Body).String()
 }

@@ -219,7 +219,7 @@ var damages = []damage{
 	{"a create acknowledged under the next write's zxid", X5, "calm", nil, func(d *patient) bool {
 		writes := map[int64]bool{}
 		for i := range d.h.Events {
-			if e := &d.h.Events[i]; d.req[i] >= 0 && isWrite(d.op(i)) {
+			if e := &d.h.Events[i]; d.req[i] >= 0 && d.op(i).IsWrite() {
 				writes[e.Zxid] = true
 			}
 		}
@@ -232,7 +232,7 @@ var damages = []damage{
 		a := &d.h.Events[i]
 		for j := i + 1; j < len(d.h.Events); j++ {
 			b := &d.h.Events[j]
-			if b.Conn != a.Conn && d.req[j] > i && isWrite(d.op(j)) && (d.op(j) == jute.OpDelete || d.op(j) == jute.OpCreate) && b.Zxid > a.Zxid {
+			if b.Conn != a.Conn && d.req[j] > i && d.op(j).IsWrite() && (d.op(j) == jute.OpDelete || d.op(j) == jute.OpCreate) && b.Zxid > a.Zxid {
 				a.Zxid, b.Zxid = b.Zxid, a.Zxid
 				return true
 			}

@@ -274,7 +274,7 @@ func (e *ensemble) resetWatches(c *simClient) {
 func (e *ensemble) disconnect(c *simClient) {
 	k := c.conn
 	for _, r := range k.in { // some were already on their way to the leader
-		if r.entry < 0 && e.rng.IntN(2) == 0 && isWrite(jute.Op(r.event.Num)) {
+		if r.entry < 0 && e.rng.IntN(2) == 0 && jute.Op(r.event.Num).IsWrite() {
 			e.propose(k, r)
 		} else if r.entry < 0 {
 			break
@@ -326,7 +326,7 @@ func (e *ensemble) serveOne(k *simConn) {
 	r := k.in[0]
 	op := jute.Op(r.event.Num)
 	switch {
-	case isWrite(op):
+	case op.IsWrite():
 		if r.entry < 0 {
 			e.propose(k, r)
 		}

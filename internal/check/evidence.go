@@ -386,7 +386,7 @@ func (c *checker) lookahead(from int) int {
 		o := &c.ops[c.items[i].ref]
 		req := &c.h.Events[o.req]
 		switch op := req.Op(); {
-		case isWrite(op):
+		case op.IsWrite():
 			for _, n := range c.touched(o, nil) {
 				if n.look == c.look {
 					n.look = 0

@@ -71,7 +71,7 @@ func (c *checker) suppose() {
 	lastOf := make([]*maybe, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
-		if o.rep >= 0 || !isWrite(o.kind) || o.conn.session == nil {
+		if o.rep >= 0 || !o.kind.IsWrite() || o.conn.session == nil {
 			continue
 		}
 		b := &maybe{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}

@@ -43,8 +43,8 @@ func (c *checker) name(requests int) {
 			continue
 		}
 		t.of = append(t.of, mention{int32(len(t.nodes)), int32(len(t.multis))})
-		switch e.Op() {
-		case jute.OpMulti, jute.OpMultiRead:
+		switch op := e.Op(); {
+		case op == jute.OpMulti || op == jute.OpMultiRead:
 			d.Reset(e.Body)
 			if room = room[len(room):]; cap(room) < multisPerPage/8 {
 				room = make([]jute.MultiOp, 0, multisPerPage)
@@ -56,8 +56,8 @@ func (c *checker) name(requests int) {
 			for j := range ops {
 				t.nodes = append(t.nodes, c.m.node(ops[j].Path))
 			}
-		case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber,
-			jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpSync:
+		case op == jute.OpAddWatch, op == jute.OpCheckWatches, op == jute.OpRemoveWatches, op == jute.OpGetEphemerals: // a path, but no znode's
+		case op.HasPath():
 			d.Reset(e.Body)
 			t.nodes = append(t.nodes, c.m.node(d.String()))
 		}

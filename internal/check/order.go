@@ -57,7 +57,7 @@ func (c *checker) place() []item {
 		o := &c.ops[i]
 		switch {
 		case o.rep < 0 || !o.numbered() || o.conn.session == nil:
-		case !isWrite(o.kind):
+		case !o.kind.IsWrite():
 			items = append(items, item{readKey(o.zxid), int32(i)})
 		case c.exact || unordered(o.code) || c.unwritten(o.conn.session):
 		default:

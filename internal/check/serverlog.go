@@ -36,7 +36,7 @@ func (s *session) find(xid int32) int32 {
 func (c *checker) listSent() {
 	for i := range c.ops {
 		o := &c.ops[i]
-		if s := o.conn.session; s != nil && isWrite(o.kind) {
+		if s := o.conn.session; s != nil && o.kind.IsWrite() {
 			s.sent = append(s.sent, sent{c.h.Events[o.req].Xid, int32(i)})
 		}
 	}
@@ -150,7 +150,7 @@ func (c *checker) attribute(e *history.Entry, i int32) {
 func (c *checker) unlogged() {
 	for i := range c.ops {
 		o := &c.ops[i]
-		if o.rep < 0 || o.conn.session == nil || !isWrite(o.kind) || unordered(o.code) || o.zxid <= 0 ||
+		if o.rep < 0 || o.conn.session == nil || !o.kind.IsWrite() || unordered(o.code) || o.zxid <= 0 ||
 			c.entryOf[i] < 0 && c.unwritten(o.conn.session) {
 			continue
 		}
@@ -173,7 +173,7 @@ func (c *checker) holes() {
 	newest := make([]int64, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
-		if !isWrite(o.kind) || o.conn.session == nil || o.rep >= 0 && unordered(o.code) {
+		if !o.kind.IsWrite() || o.conn.session == nil || o.rep >= 0 && unordered(o.code) {
 			continue
 		}
 		at := c.entryOf[i]

@@ -130,9 +130,7 @@ func (c *checker) overlookSetACL(o *op, bad mismatch, out *outcome, attempt func
 // renamed says whether a create below a znode that is not checked got another
 // sequence number than the model's; then the model does as the servers did.
 func (c *checker) renamed(o *op, r *request, out *outcome) bool {
-	switch r.op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-	default:
+	if !r.op.IsCreate() {
 		return false
 	}
 	c.dec.Reset(c.h.Events[o.rep].Body)

@@ -294,7 +294,7 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 		return
 	}
 	switch {
-	case isWrite(o.kind) && !unordered(o.code):
+	case o.kind.IsWrite() && !unordered(o.code):
 		c.acknowledged(k, o, e, i)
 	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.Code() == jute.OK:
 		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
@@ -307,7 +307,7 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 // numbered says whether o's reply carries a zxid. That of a state is 0 before
 // anything has happened; no write's is.
 func (o *op) numbered() bool {
-	return o.zxid > 0 || o.zxid == 0 && !isWrite(o.kind) && !o.stateless()
+	return o.zxid > 0 || o.zxid == 0 && !o.kind.IsWrite() && !o.stateless()
 }
 
 // stateless says whether o's reply needs no zxid: authentication sees no state,
@@ -322,7 +322,7 @@ func (c *checker) unnumbered(o *op, i int) {
 	switch {
 	case o.stateless():
 		return
-	case isWrite(o.kind):
+	case o.kind.IsWrite():
 		rule = X2
 	case o.kind == jute.OpSync:
 		rule = X9
@@ -428,16 +428,6 @@ func (c *checker) notification(k *conn, e *history.Event, i int) {
 func (c *checker) keepForHear(k *conn, i int) {
 	share := &c.toHear[k.id%hearShares]
 	*share = append(*share, int32(i))
-}
-
-// isWrite says whether an operation takes a zxid.
-func isWrite(o jute.Op) bool {
-	switch o {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
-		jute.OpSetACL, jute.OpMulti, jute.OpCloseSession, jute.OpReconfig, jute.OpDeleteContainer, jute.OpCreateSession:
-		return true
-	}
-	return false
 }
 
 // unordered says whether a code means that a write was refused before it had a

@@ -363,7 +363,7 @@ func (d *patient) muteOne() bool {
 	for _, e := range d.h.Events[:i] {
 		if e.Conn != conn || e.Kind != history.KindRequest || answered[e.Xid] {
 			kept = append(kept, e)
-		} else if isWrite(e.Op()) {
+		} else if e.Op().IsWrite() {
 			return false // it may be what the connection would have heard of
 		}
 	}
@@ -437,7 +437,7 @@ func (d *patient) moved() bool {
 		if !isReply(e) || len(list) < 2 || list[len(list)-1] != e.Conn {
 			continue
 		}
-		if w := unanswered[list[len(list)-2]]; w != nil && isWrite(w.Op()) {
+		if w := unanswered[list[len(list)-2]]; w != nil && w.Op().IsWrite() {
 			d.insert(i+1, history.Event{Kind: history.KindReply, Conn: w.Conn, Xid: w.Xid, Zxid: d.acked(len(d.h.Events)) + 1, Num: int32(jute.ErrNoNode)})
 			return true
 		}

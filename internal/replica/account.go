@@ -152,10 +152,10 @@ func (r *Replica) memoryForSession(c *Client, req *jute.ConnectRequest) string {
 // grows reports whether a request makes the tree larger, or leaves a watch. One that
 // can't be decoded doesn't.
 func (r *Replica) grows(code jute.Op, body []byte) bool {
-	switch code {
-	case jute.OpAddWatch:
+	switch {
+	case code == jute.OpAddWatch:
 		return true
-	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+	case code.MayWatch():
 		_, wanted, ok := pathWatch(body)
 		return ok && wanted
 	}

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -44,36 +46,6 @@ type Meters struct {
 	electionTime, unavailable    *metrics.Summary
 }
 
-// opCounters names the counters of operations that aren't named after their own
-// operation alone.
-var opCounters = []struct {
-	name string
-	ops  []jute.Op
-}{
-	{"op_count_add_watch", []jute.Op{jute.OpAddWatch}},
-	{"op_count_check_watches", []jute.Op{jute.OpCheckWatches}},
-	{"op_count_close_session", []jute.Op{jute.OpCloseSession}},
-	{"op_count_create", []jute.Op{jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL}},
-	{"op_count_create_session", []jute.Op{jute.OpCreateSession}},
-	{"op_count_delete", []jute.Op{jute.OpDelete, jute.OpDeleteContainer}},
-	{"op_count_exists", []jute.Op{jute.OpExists}},
-	{"op_count_get_acl", []jute.Op{jute.OpGetACL}},
-	{"op_count_get_all_children_number", []jute.Op{jute.OpGetAllChildrenNumber}},
-	{"op_count_get_children", []jute.Op{jute.OpGetChildren, jute.OpGetChildren2}},
-	{"op_count_get_data", []jute.Op{jute.OpGetData}},
-	{"op_count_get_ephemerals", []jute.Op{jute.OpGetEphemerals}},
-	{"op_count_multi", []jute.Op{jute.OpMulti}},
-	{"op_count_multi_read", []jute.Op{jute.OpMultiRead}},
-	{"op_count_ping", []jute.Op{jute.OpPing}},
-	{"op_count_reconfig", []jute.Op{jute.OpReconfig}},
-	{"op_count_remove_watches", []jute.Op{jute.OpRemoveWatches}},
-	{"op_count_set_acl", []jute.Op{jute.OpSetACL}},
-	{"op_count_set_data", []jute.Op{jute.OpSetData}},
-	{"op_count_set_watches", []jute.Op{jute.OpSetWatches, jute.OpSetWatches2}},
-	{"op_count_sync", []jute.Op{jute.OpSync}},
-	{"op_count_who_am_i", []jute.Op{jute.OpWhoAmI}},
-}
-
 // NewMeters registers everything but the gauges, which come first in r.
 func NewMeters(r *metrics.Registry) *Meters {
 	m := &Meters{
@@ -101,12 +73,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 	for limit := tree.NoLimit + 1; limit < tree.Limits; limit++ {
 		m.refused[limit] = r.Counter(limit.String() + "_refused")
 	}
-	for _, c := range opCounters {
-		counter := r.Counter(c.name)
-		for _, op := range c.ops {
-			m.ops[op] = counter
-		}
-	}
+	m.countOps(r)
 	m.overQuota = r.CounterSet("quota_exceeded_error_per_namespace")
 	m.toldCreated = r.Summary("node_created_watch_count", metrics.Basic)
 	m.toldDeleted = r.Summary("node_deleted_watch_count", metrics.Basic)
@@ -132,6 +99,24 @@ func NewMeters(r *metrics.Registry) *Meters {
 	m.responses.reset()
 	m.proposed.reset()
 	return m
+}
+
+// countOps registers the counters of the table of operations, in the order of their names.
+func (m *Meters) countOps(r *metrics.Registry) {
+	rows := []*op{&opCreateSession, &opCloseSession}
+	for i := range ops {
+		if ops[i].counter != "" {
+			rows = append(rows, &ops[i])
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *op) int { return strings.Compare(a.counter, b.counter) })
+	var last *metrics.Counter
+	for i, row := range rows {
+		if i == 0 || row.counter != rows[i-1].counter {
+			last = r.Counter("op_count_" + row.counter)
+		}
+		m.ops[row.code] = last
+	}
 }
 
 // reset is what srst does, beside the counts of serverStats.

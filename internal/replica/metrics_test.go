@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/jute"
 )
 
-// TestEveryOperationIsCountedByName holds the table of counters to the table of
-// operations.
+// TestEveryOperationIsCountedByName holds the rows of the table of operations against
+// their places and against jute's table, and each has a counter.
 func TestEveryOperationIsCountedByName(t *testing.T) {
 	t.Parallel()
 	m := NewMeters(&metrics.Registry{})
@@ -15,6 +16,9 @@ func TestEveryOperationIsCountedByName(t *testing.T) {
 		op := &ops[code]
 		if op.kind != kindRefused && op.kind != kindLogin && m.ops[op.code] == nil {
 			t.Errorf("%s has no counter", op.code)
+		}
+		if op.code != 0 && op.code != jute.Op(code) || op.isWrite() && !op.code.IsWrite() {
+			t.Errorf("the row of operation %d is %s, a write %t", code, op.code, op.isWrite())
 		}
 	}
 }

@@ -13,11 +13,14 @@ const (
 	kindLogin                 // at once, out of order: auth and sasl
 )
 
-// An op is one row of the table that drives dispatch, statistics and tests.
+// An op is what this server does with an operation: one row of the table that drives
+// dispatch, statistics, metrics and tests. What an operation is stands in jute's table.
 type op struct {
 	code  jute.Op
 	kind  opKind
 	short string // as the `cons` four-letter word calls it
+	// counter is the end of its metric's name, op_count_…, which operations may share.
+	counter string
 	// read appends the reply's body to out. It is called with the replica held
 	// and c.mu held; body is the request's record.
 	read func(r *Replica, c *Client, out, body []byte) ([]byte, jute.Code)
@@ -27,8 +30,8 @@ func (o *op) isWrite() bool { return o.kind == kindWrite }
 
 var (
 	opRefused       = op{code: jute.OpError, kind: kindRefused, short: "NA"}
-	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS"} // done by connecting
-	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS"}
+	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"} // done by connecting
+	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
 )
 
 // lookup returns the row of code; codes that clients may not send give
@@ -44,34 +47,35 @@ func lookup(code jute.Op) *op {
 }
 
 // ops holds a row for every operation a client may send but closeSession. Check
-// is only part of a multi; deleteContainer belongs to the reaper alone
+// is only part of a multi; deleteContainer belongs to the reaper alone, and is counted
 // (docs/protocol.md says why).
 var ops = [128]op{
-	jute.OpCreate:               {jute.OpCreate, kindWrite, "CREA", nil},
-	jute.OpDelete:               {jute.OpDelete, kindWrite, "DELE", nil},
-	jute.OpExists:               {jute.OpExists, kindRead, "EXIS", (*Replica).readExists},
-	jute.OpGetData:              {jute.OpGetData, kindRead, "GETD", (*Replica).readGetData},
-	jute.OpSetData:              {jute.OpSetData, kindWrite, "SETD", nil},
-	jute.OpGetACL:               {jute.OpGetACL, kindRead, "GETA", (*Replica).readGetACL},
-	jute.OpSetACL:               {jute.OpSetACL, kindWrite, "SETA", nil},
-	jute.OpGetChildren:          {jute.OpGetChildren, kindRead, "GETC", (*Replica).readGetChildren},
-	jute.OpSync:                 {jute.OpSync, kindSync, "SYNC", (*Replica).readSync},
-	jute.OpPing:                 {jute.OpPing, kindRead, "PING", (*Replica).readPing},
-	jute.OpGetChildren2:         {jute.OpGetChildren2, kindRead, "GETC", (*Replica).readGetChildren2},
-	jute.OpMulti:                {jute.OpMulti, kindWrite, "MULT", nil},
-	jute.OpCreate2:              {jute.OpCreate2, kindWrite, "CREA", nil},
-	jute.OpReconfig:             {jute.OpReconfig, kindWrite, "RECO", nil},
-	jute.OpCheckWatches:         {jute.OpCheckWatches, kindRead, "CHKW", (*Replica).readCheckWatches},
-	jute.OpRemoveWatches:        {jute.OpRemoveWatches, kindRead, "REMW", (*Replica).readRemoveWatches},
-	jute.OpCreateContainer:      {jute.OpCreateContainer, kindWrite, "CREA", nil},
-	jute.OpCreateTTL:            {jute.OpCreateTTL, kindWrite, "CREA", nil},
-	jute.OpMultiRead:            {jute.OpMultiRead, kindRead, "MLTR", (*Replica).readMulti},
-	jute.OpAuth:                 {jute.OpAuth, kindLogin, "AUTH", nil},
-	jute.OpSetWatches:           {jute.OpSetWatches, kindRead, "SETW", (*Replica).readSetWatches},
-	jute.OpSASL:                 {jute.OpSASL, kindLogin, "SASL", nil},
-	jute.OpGetEphemerals:        {jute.OpGetEphemerals, kindRead, "GETE", (*Replica).readGetEphemerals},
-	jute.OpGetAllChildrenNumber: {jute.OpGetAllChildrenNumber, kindRead, "GETACN", (*Replica).readGetAllChildrenNumber},
-	jute.OpSetWatches2:          {jute.OpSetWatches2, kindRead, "STW2", (*Replica).readSetWatches},
-	jute.OpAddWatch:             {jute.OpAddWatch, kindRead, "ADDW", (*Replica).readAddWatch},
-	jute.OpWhoAmI:               {jute.OpWhoAmI, kindRead, "HOMI", (*Replica).readWhoAmI},
+	jute.OpCreate:               {jute.OpCreate, kindWrite, "CREA", "create", nil},
+	jute.OpDelete:               {jute.OpDelete, kindWrite, "DELE", "delete", nil},
+	jute.OpExists:               {jute.OpExists, kindRead, "EXIS", "exists", (*Replica).readExists},
+	jute.OpGetData:              {jute.OpGetData, kindRead, "GETD", "get_data", (*Replica).readGetData},
+	jute.OpSetData:              {jute.OpSetData, kindWrite, "SETD", "set_data", nil},
+	jute.OpGetACL:               {jute.OpGetACL, kindRead, "GETA", "get_acl", (*Replica).readGetACL},
+	jute.OpSetACL:               {jute.OpSetACL, kindWrite, "SETA", "set_acl", nil},
+	jute.OpGetChildren:          {jute.OpGetChildren, kindRead, "GETC", "get_children", (*Replica).readGetChildren},
+	jute.OpSync:                 {jute.OpSync, kindSync, "SYNC", "sync", (*Replica).readSync},
+	jute.OpPing:                 {jute.OpPing, kindRead, "PING", "ping", (*Replica).readPing},
+	jute.OpGetChildren2:         {jute.OpGetChildren2, kindRead, "GETC", "get_children", (*Replica).readGetChildren2},
+	jute.OpMulti:                {jute.OpMulti, kindWrite, "MULT", "multi", nil},
+	jute.OpCreate2:              {jute.OpCreate2, kindWrite, "CREA", "create", nil},
+	jute.OpReconfig:             {jute.OpReconfig, kindWrite, "RECO", "reconfig", nil},
+	jute.OpCheckWatches:         {jute.OpCheckWatches, kindRead, "CHKW", "check_watches", (*Replica).readCheckWatches},
+	jute.OpRemoveWatches:        {jute.OpRemoveWatches, kindRead, "REMW", "remove_watches", (*Replica).readRemoveWatches},
+	jute.OpCreateContainer:      {jute.OpCreateContainer, kindWrite, "CREA", "create", nil},
+	jute.OpCreateTTL:            {jute.OpCreateTTL, kindWrite, "CREA", "create", nil},
+	jute.OpDeleteContainer:      {jute.OpDeleteContainer, kindRefused, "NA", "delete", nil},
+	jute.OpMultiRead:            {jute.OpMultiRead, kindRead, "MLTR", "multi_read", (*Replica).readMulti},
+	jute.OpAuth:                 {jute.OpAuth, kindLogin, "AUTH", "", nil},
+	jute.OpSetWatches:           {jute.OpSetWatches, kindRead, "SETW", "set_watches", (*Replica).readSetWatches},
+	jute.OpSASL:                 {jute.OpSASL, kindLogin, "SASL", "", nil},
+	jute.OpGetEphemerals:        {jute.OpGetEphemerals, kindRead, "GETE", "get_ephemerals", (*Replica).readGetEphemerals},
+	jute.OpGetAllChildrenNumber: {jute.OpGetAllChildrenNumber, kindRead, "GETACN", "get_all_children_number", (*Replica).readGetAllChildrenNumber},
+	jute.OpSetWatches2:          {jute.OpSetWatches2, kindRead, "STW2", "set_watches", (*Replica).readSetWatches},
+	jute.OpAddWatch:             {jute.OpAddWatch, kindRead, "ADDW", "add_watch", (*Replica).readAddWatch},
+	jute.OpWhoAmI:               {jute.OpWhoAmI, kindRead, "HOMI", "who_am_i", (*Replica).readWhoAmI},
 }

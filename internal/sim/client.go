@@ -465,14 +465,8 @@ func (c *client) work() {
 	}
 }
 
-// writes reports whether an operation goes through the log.
-func writes(op jute.Op) bool {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
-		return true
-	}
-	return false
-}
+// writes reports whether an operation lets the client's session into the log.
+func writes(op jute.Op) bool { return op.IsWrite() && op != jute.OpCloseSession }
 
 // settlePause is the time between two tries to come to rest.
 const settlePause = 20 * millisecond

@@ -4,24 +4,6 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// LevelOf returns the feature level from which on the log may hold an operation, 0
-// for one that this version doesn't know. An entry with one that isn't in force
-// stops the replica: skipping it would let the replicas diverge. So servers refuse
-// such requests before they reach the log.
-func LevelOf(op jute.Op) int32 {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
-		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer,
-		jute.OpCreateSession, jute.OpCloseSession, OpAttach, OpExpire, OpEnter, OpSettings, OpMembers:
-		return 1
-	case OpSecret:
-		return 2
-	case OpChange:
-		return levelStaged
-	}
-	return 0
-}
-
 // Apply evaluates the requests of the log entry at (term, index) in order, and
 // calls visit (which may be nil) after each one, before the next is evaluated.
 // visit may read the tree.

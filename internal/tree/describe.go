@@ -37,7 +37,7 @@ func Describe(batch []byte, mark int) (told string) {
 			sign = "-> "
 		}
 		fmt.Fprintf(&text, "%s%d: %v, session %#x, connection %#x, sequence %d, xid %d, %d bytes%s, identities%s\n",
-			sign, n, opName(q.Op), uint64(q.Session), uint64(q.Cnx), q.Seq, q.Xid, len(q.Body), describeBody(&q), describeIdentities(q.Identities))
+			sign, n, OpName(q.Op), uint64(q.Session), uint64(q.Cnx), q.Seq, q.Xid, len(q.Body), describeBody(&q), describeIdentities(q.Identities))
 	}
 	if n > describedMax {
 		fmt.Fprintf(&text, "   … %d requests in all\n", n)
@@ -46,27 +46,6 @@ func Describe(batch []byte, mark int) (told string) {
 		fmt.Fprintf(&text, "   then: %v\n", err)
 	}
 	return text.String()
-}
-
-// opName returns the name of an operation of the log.
-func opName(op jute.Op) string {
-	switch op {
-	case OpAttach:
-		return "attach"
-	case OpExpire:
-		return "expire"
-	case OpSettings:
-		return "settings"
-	case OpMembers:
-		return "members"
-	case OpEnter:
-		return "enter"
-	case OpSecret:
-		return "secret"
-	case OpChange:
-		return "change"
-	}
-	return op.String()
 }
 
 // describeBody returns what is known of a request's body.

@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 	text := Describe(b, 1)
 	for _, part := range []string{
 		"time 7", "   0: createSession, session 0x5", "-> 1: create, session 0x5, connection 0x6, sequence 1, xid 9",
-		`path "/a\x1b[2J\n", data of 6 bytes`, `"digest:ann" "ip:10.0.0.1"`, `[delete "/b"]`, "(2000 bytes)", "3: expire",
+		`path "/a\x1b[2J\n", data of 6 bytes`, `"digest:ann" "ip:10.0.0.1"`, `[delete "/b"]`, "(2000 bytes)", "3: expireSession",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in\n%s", part, text)

@@ -8,20 +8,6 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The internal operations of the log, beside jute.OpCreateSession,
-// jute.OpCloseSession and jute.OpDeleteContainer.
-const (
-	OpAttach   jute.Op = -20 // body: buffer password, int timeout in ms
-	OpExpire   jute.Op = -21 // body: long term of the leader that asks
-	OpSettings jute.Op = -22 // body: Settings
-	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
-	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
-
-	// From feature level 2 on.
-	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
-	OpChange jute.Op = -26 // body: see AppendChange
-)
-
 // A Request is one record of a batch.
 //
 //	record := int length-of-rest | int op | long session | long cnx | long seq | int xid | vector<ID> identities | body

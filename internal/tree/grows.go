@@ -20,20 +20,12 @@ func (t *Tree) Grows(op jute.Op, body []byte) bool {
 			return false
 		}
 		for i := range ops {
-			if o := &ops[i]; creates(o.Op) || o.Op == jute.OpSetData && t.larger(o.Path, o.Data) {
+			if o := &ops[i]; o.Op.IsCreate() || o.Op == jute.OpSetData && t.larger(o.Path, o.Data) {
 				return true
 			}
 		}
 	}
-	return creates(op)
-}
-
-func creates(op jute.Op) bool {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return true
-	}
-	return false
+	return op.IsCreate()
 }
 
 // newACL reports whether no znode has the ACL that d stands at as it was sent.

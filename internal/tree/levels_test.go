@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,17 +71,32 @@ func TestLevelDoesNotSink(t *testing.T) {
 	}
 }
 
-// TestLevelOf knows every internal operation, and none that isn't there.
+// TestLevelOf knows every operation of the log, and none that isn't there: an operation
+// that is added needs a level of its own.
 func TestLevelOf(t *testing.T) {
 	t.Parallel()
-	for _, op := range []jute.Op{jute.OpCreate, jute.OpMulti, OpAttach, OpExpire, OpSettings, OpMembers, OpEnter} {
-		if LevelOf(op) != 1 {
-			t.Errorf("operation %d is of level %d", op, LevelOf(op))
+	first := []jute.Op{
+		jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL,
+		jute.OpMulti, jute.OpReconfig, jute.OpDeleteContainer, jute.OpCreateSession, jute.OpCloseSession,
+		OpAttach, OpExpire, OpSettings, OpMembers, OpEnter,
+	}
+	for op := jute.Op(-1000); op <= 1000; op++ {
+		want := int32(0)
+		switch {
+		case slices.Contains(first, op):
+			want = 1
+		case op == OpSecret:
+			want = 2
+		case op == OpChange:
+			want = levelStaged
+		}
+		if got := LevelOf(op); got != want {
+			t.Errorf("%s (%d) is of level %d, want %d", OpName(op), op, got, want)
 		}
 	}
-	for _, op := range []jute.Op{jute.OpGetData, 127, -99} {
-		if LevelOf(op) != 0 {
-			t.Errorf("operation %d is of level %d", op, LevelOf(op))
+	for i, row := range ops {
+		if row.op != OpAttach-jute.Op(i) {
+			t.Errorf("row %d of the table is of operation %d (%s)", i, row.op, row.name)
 		}
 	}
 }

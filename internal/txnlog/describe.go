@@ -39,12 +39,6 @@ type operation struct {
 	Result  string `json:"result,omitempty"`
 }
 
-// internalOps names the operations of the log that no client sends.
-var internalOps = map[jute.Op]string{
-	tree.OpAttach: "attach", tree.OpExpire: "expireSession", tree.OpSettings: "settings", tree.OpMembers: "members",
-	tree.OpEnter: "enter", tree.OpSecret: "secret", tree.OpChange: "changeMembers",
-}
-
 var modeNames = map[jute.CreateMode]string{
 	jute.ModePersistentSequential: "sequential", jute.ModeEphemeral: "ephemeral", jute.ModeEphemeralSequential: "ephemeral sequential",
 	jute.ModeContainer: "container", jute.ModePersistentWithTTL: "ttl", jute.ModePersistentSequentialWithTTL: "sequential ttl",
@@ -52,10 +46,7 @@ var modeNames = map[jute.CreateMode]string{
 
 // describe reads a request as far as it can be read; its result is left open.
 func describe(q *tree.Request, data bool) (t transaction) {
-	t.Op = q.Op.String()
-	if name, ok := internalOps[q.Op]; ok {
-		t.Op = name
-	}
+	t.Op = tree.OpName(q.Op)
 	if q.Session != 0 {
 		t.Session = sessionText(q.Session)
 		if q.Op != jute.OpCreateSession && q.Op != tree.OpExpire && q.Op != tree.OpAttach {

@@ -1,0 +1,54 @@
+package tree
+
+import "github.com/zooid-project/zooid/jute"
+
+// The internal operations of the log, beside jute.OpCreateSession,
+// jute.OpCloseSession and jute.OpDeleteContainer.
+const (
+	OpAttach   jute.Op = -20 // body: buffer password, int timeout in ms
+	OpExpire   jute.Op = -21 // body: long term of the leader that asks
+	OpSettings jute.Op = -22 // body: Settings
+	OpMembers  jute.Op = -23 // body: the membership text that a new ensemble begins with
+	OpEnter    jute.Op = -24 // body: see AppendEnter; Seq is that of the entrance
+
+	// From feature level 2 on.
+	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
+	OpChange jute.Op = -26 // body: see AppendChange
+)
+
+// ops is the table of the log's internal operations, in the order of their codes.
+var ops = [...]struct {
+	op    jute.Op
+	name  string
+	level int32 // feature level from which on the log may hold it
+}{
+	{OpAttach, "attach", 1},
+	{OpExpire, "expireSession", 1},
+	{OpSettings, "settings", 1},
+	{OpMembers, "members", 1},
+	{OpEnter, "enter", 1},
+	{OpSecret, "secret", 2},
+	{OpChange, "changeMembers", levelStaged},
+}
+
+// OpName returns the name of an operation of the log.
+func OpName(op jute.Op) string {
+	if i := OpAttach - op; i >= 0 && int(i) < len(ops) {
+		return ops[i].name
+	}
+	return op.String()
+}
+
+// LevelOf returns the feature level from which on the log may hold an operation, 0
+// for one that this version doesn't know. An entry with one that isn't in force
+// stops the replica: skipping it would let the replicas diverge. So servers refuse
+// such requests before they reach the log.
+func LevelOf(op jute.Op) int32 {
+	if i := OpAttach - op; i >= 0 && int(i) < len(ops) {
+		return ops[i].level
+	}
+	if op.IsWrite() { // all of them are as old as the log; TestLevelOf holds that
+		return 1
+	}
+	return 0
+}
