@@ -34,6 +34,8 @@ internal/socket:
 internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/recovery: internal/quorum internal/restore internal/storage internal/tree
+internal/setup:   internal/config
+internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum internal/recovery internal/storage
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
@@ -57,7 +59,7 @@ zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/recovery internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

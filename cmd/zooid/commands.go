@@ -5,13 +5,15 @@ package main
 import (
 	"github.com/zooid-project/zooid/internal/bench"
 	"github.com/zooid-project/zooid/internal/check"
+	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/status"
 )
 
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
-		{"init", "[-dir DIR] HOST…", "write the configuration of a new ensemble", runInit},
+		{"init", "[-dir DIR] [-tls] [HOST…]", "write the files of new servers", runInit},
+		{"doctor", "[-json] zoo.cfg", "examine a server and its machine", doctor.Main},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},
 		{"skip-entry", "-why REASON zoo.cfg", "go on without a log entry that panics", runSkipEntry},
 		{"recover", "[-new-ensemble] zoo.cfg", "go on without a majority that is lost for good", runRecover},

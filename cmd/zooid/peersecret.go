@@ -3,13 +3,9 @@
 package main
 
 import (
-	"crypto/rand"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -77,89 +73,6 @@ func secretLines(file string) (texts []string, err error) {
 		return nil, fmt.Errorf("%s holds none", file)
 	}
 	return texts, nil
-}
-
-const initHelp = `usage: zooid init [-dir DIRECTORY] [-client-port PORT] HOST[:PORT[:PORT]]…
-
-Writes what an ensemble of the named servers needs into DIRECTORY/ID for each of
-them: a zoo.cfg, the file myid in its data directory, and the file secret, by which
-the servers prove who they are to each other. Copy each folder to its server, keep
-secret readable for the server alone, and run 'zooid server zoo.cfg' in it.
-`
-
-// The ports that init writes where none is given.
-const (
-	clientPortDefault   = "2181"
-	quorumPortDefault   = 2888
-	electionPortDefault = 3888
-)
-
-// runInit writes the configuration of a new ensemble.
-func runInit(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("init", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, initHelp) }
-	dir := flags.String("dir", "zooid-ensemble", "")
-	clientPort := flags.String("client-port", clientPortDefault, "")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
-	if flags.NArg() == 0 {
-		fmt.Fprint(stderr, initHelp)
-		return 2
-	}
-	if err := writeEnsemble(*dir, *clientPort, flags.Args()); err != nil {
-		fmt.Fprintln(stderr, "zooid init:", err)
-		return 1
-	}
-	fmt.Fprintf(stdout, "wrote %d servers to %s; copy each folder to its server and run 'zooid server zoo.cfg' in it\n", flags.NArg(), *dir)
-	return 0
-}
-
-// writeEnsemble writes one folder for each host.
-func writeEnsemble(dir, clientPort string, hosts []string) error {
-	var lines strings.Builder
-	for i, host := range hosts {
-		switch strings.Count(host, ":") {
-		case 0:
-			host = fmt.Sprintf("%s:%d:%d", host, quorumPortDefault, electionPortDefault)
-		case 1:
-			host = fmt.Sprintf("%s:%d", host, electionPortDefault)
-		}
-		fmt.Fprintf(&lines, "server.%d=%s;%s\n", i+1, host, clientPort)
-	}
-	if _, err := config.ParseMembers(lines.String()); err != nil {
-		return fmt.Errorf("write the server lines: %w", err)
-	}
-	secret := rand.Text() + rand.Text() + "\n"
-	for i := range hosts {
-		folder := filepath.Join(dir, strconv.Itoa(i+1))
-		if err := os.MkdirAll(filepath.Join(folder, "data"), 0o700); err != nil {
-			return err
-		}
-		text := "# Written by zooid init.\ntickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=./data\nquorum.secretFile=./secret\n" + lines.String()
-		for _, file := range []struct {
-			name, text string
-			mode       os.FileMode
-		}{{"zoo.cfg", text, 0o644}, {"data/myid", strconv.Itoa(i+1) + "\n", 0o644}, {"secret", secret, 0o600}} {
-			if err := writeNew(filepath.Join(folder, file.name), file.text, file.mode); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// writeNew writes a file that must not be there: a secret is never written over.
-func writeNew(path, text string, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg

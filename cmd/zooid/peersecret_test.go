@@ -98,7 +98,7 @@ func TestInit(t *testing.T) {
 	if after, _ := os.ReadFile(filepath.Join(dir, "1", "secret")); !bytes.Equal(before, after) {
 		t.Error("the secret was written over")
 	}
-	for _, args := range [][]string{{}, {"-x"}} {
+	for _, args := range [][]string{{"-servers", "a,b", "c"}, {"-x"}} {
 		if code := runInit(args, &out, &errs); code != 2 {
 			t.Errorf("init %q: exit code %d", args, code)
 		}

@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/setup"
+)
+
+const initHelp = `usage: zooid init [-dir DIRECTORY] [-tls] [-client-port PORT] [-at PATH] [-servers HOST,…] [HOST[:PORT[:PORT]]…]
+
+Writes what new servers begin with into DIRECTORY/ID for each of them: a zoo.cfg with
+comments, and for an ensemble the file myid in its data directory and the file secret, by
+which the servers prove who they are to each other. Without a host it is one server alone,
+which serves this machine. Copy each folder to its server and run 'zooid server zoo.cfg' in
+it. Nothing is ever written over.
+
+  -dir DIRECTORY     where to write; zooid-ensemble
+  -servers HOST,…    the servers, instead of as arguments. The ports are those of the quorum
+                     and of elections: 2888 and 3888
+  -tls               clients and servers talk mutual TLS. Each server gets server.pem, a key
+                     with its certificate, and ca.pem; DIRECTORY/client has a client's, and
+                     DIRECTORY/ca the authority's own key: keep that away from all servers
+  -client-port PORT  2181, or 2281 with -tls
+  -at PATH           where each server will find its folder, such as /etc/zooid; without it
+                     the server must run in it
+`
+
+// dirDefault is where init writes.
+const dirDefault = "zooid-ensemble"
+
+// runInit writes what new servers begin with.
+func runInit(args []string, stdout, stderr io.Writer) int {
+	o := setup.Options{Now: time.Now()}
+	flags := flag.NewFlagSet("init", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, initHelp) }
+	flags.StringVar(&o.Dir, "dir", dirDefault, "")
+	flags.IntVar(&o.ClientPort, "client-port", 0, "")
+	flags.BoolVar(&o.TLS, "tls", false, "")
+	flags.StringVar(&o.At, "at", "", "")
+	servers := flags.String("servers", "", "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if o.Hosts = flags.Args(); *servers != "" {
+		if len(o.Hosts) > 0 {
+			fmt.Fprint(stderr, initHelp)
+			return 2
+		}
+		o.Hosts = strings.Split(*servers, ",")
+	}
+	folders, err := setup.Write(o)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid init:", err)
+		return 1
+	}
+	for _, folder := range folders {
+		fmt.Fprintln(stdout, "wrote", folder)
+	}
+	fmt.Fprintln(stdout, "copy each server's folder to its machine, readable for its user alone, and run in it: zooid doctor zoo.cfg && zooid server zoo.cfg")
+	return 0
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/doctor"
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// ofTheMachine are the checks whose findings depend on the machine that runs the test.
+var ofTheMachine = []string{"disk", "space", "descriptors", "memory", "huge pages", "ports"}
+
+// examine runs zooid doctor in a folder and returns what isn't the machine's.
+func examine(t *testing.T, folder string) (r doctor.Report, findings []doctor.Finding) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "ZOOID_TEST_ARGS=doctor -json -no-disk zoo.cfg")
+	out, _ := cmd.Output()
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("doctor says %s: %v", out, err)
+	}
+	if len(r.Checks) < 15 {
+		t.Errorf("doctor did %v", r.Checks)
+	}
+	return r, slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return slices.Contains(ofTheMachine, f.Check) })
+}
+
+// TestInitServes starts three servers from what init -tls writes, and one from what it writes for a server alone. Clients
+// reach the three by TLS alone, with the certificate that was written; doctor has nothing to say, before and meanwhile.
+func TestInitServes(t *testing.T) {
+	t.Parallel()
+	ports := freeport.Take(t, 10)
+	dir := t.TempDir()
+	host := func(i int) string { return fmt.Sprintf("127.0.0.1:%d:%d", ports[3*i], ports[3*i+1]) }
+	folders, err := setup.Write(setup.Options{
+		Dir: dir, Hosts: []string{host(0), host(1), host(2)}, ClientPorts: []int{ports[2], ports[5], ports[8]}, TLS: true, Now: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := setup.Write(setup.Options{Dir: t.TempDir(), ClientPort: ports[9], Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := append(folders[:3:3], alone...)
+	logs := make([]bytes.Buffer, len(servers))
+	for i, folder := range servers {
+		if _, found := examine(t, folder); len(found) > 0 {
+			t.Errorf("before the start of %s doctor finds %+v", folder, found)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Dir, cmd.Env, cmd.Stderr = folder, append(os.Environ(), "ZOOID_TEST_ARGS=server zoo.cfg"), &logs[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Signal(syscall.SIGTERM)
+			killed := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+			cmd.Wait()
+			killed.Stop()
+			if t.Failed() {
+				t.Logf("%s:\n%s", folder, logs[i].String())
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	addr := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	all := strings.Join([]string{addr(ports[2]), addr(ports[5]), addr(ports[8])}, ",")
+	use(ctx, t, all, zk.Options{TLSConfig: clientTLS(t, filepath.Join(dir, "client"))})
+	use(ctx, t, addr(ports[9]), zk.Options{})
+	for _, folder := range servers {
+		r, found := examine(t, folder)
+		if len(found) > 0 || !r.Running {
+			t.Errorf("while %s runs (%t) doctor finds %+v", folder, r.Running, found)
+		}
+	}
+	// Without the certificate nobody gets in.
+	pool := clientTLS(t, filepath.Join(dir, "client")).RootCAs
+	c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: pool}}).DialContext(ctx, "tcp", addr(ports[2]))
+	if err == nil {
+		fmt.Fprint(c, "srvr")
+		answer := make([]byte, 10)
+		if n, err := c.Read(answer); err == nil {
+			t.Errorf("without a certificate a server says %q", answer[:n])
+		}
+		c.Close()
+	}
+}
+
+func clientTLS(t *testing.T, folder string) *tls.Config {
+	t.Helper()
+	own := filepath.Join(folder, "client.pem")
+	cert, err := tls.LoadX509KeyPair(own, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := os.ReadFile(filepath.Join(folder, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(issuer)
+	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}
+}
+
+func use(ctx context.Context, t *testing.T, addrs string, o zk.Options) {
+	t.Helper()
+	c, err := zk.Open(ctx, addrs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Create(ctx, "/set-up", []byte("x"), zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := c.Get(ctx, "/set-up"); err != nil || string(data) != "x" {
+		t.Fatalf("it holds %q, %v", data, err)
+	}
+}

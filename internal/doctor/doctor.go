@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+const help = `usage: zooid doctor [-json] [-strict] [-no-disk] zoo.cfg
+
+Examines a server: its configuration, directories, secrets and certificates, the machine it
+is on, and the other servers of its ensemble. Run it on the server's machine as the server's
+user, before the first start and whenever something seems wrong; a running server isn't
+disturbed, but for a few small writes that measure its disk (-no-disk leaves them out).
+
+  fault    the server doesn't start, loses data, or is open to others
+  warning  it works, and will hurt one day
+
+Each comes with what to do. -json prints them as one JSON object. -strict takes warnings
+for faults.
+
+exit code: 0 no fault; 1 a fault was found; 2 wrong arguments
+`
+
+// The levels of findings.
+const (
+	Fault   = "fault"
+	Warning = "warning"
+)
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	Check string `json:"check"` // what was examined: one of the names of Checks
+	Level string `json:"level"`
+	What  string `json:"what"`
+	Do    string `json:"do"`
+}
+
+// A Report is what an examination has found.
+type Report struct {
+	Config   string    `json:"config"`
+	Running  bool      `json:"running"` // a server runs on the data directory
+	Faults   int       `json:"faults"`
+	Warnings int       `json:"warnings"`
+	Checks   []string  `json:"checks"` // what was examined
+	Findings []Finding `json:"findings"`
+}
+
+// check is one examination.
+type check struct {
+	name string
+	run  func(e *examination)
+}
+
+// checks are all of them, in the order in which their findings are printed.
+var checks = []check{
+	{"configuration", (*examination).configuration},
+	{"keys", (*examination).riskyKeys},
+	{"addresses", (*examination).addresses},
+	{"names", (*examination).names},
+	{"ports", (*examination).ports},
+	{"directories", (*examination).directories},
+	{"data", (*examination).data},
+	{"secrets", (*examination).secrets},
+	{"certificates", (*examination).certificates},
+	{"disk", (*examination).disk},
+	{"space", (*examination).space},
+	{"descriptors", (*examination).descriptors},
+	{"memory", (*examination).memory},
+	{"huge pages", (*examination).hugePages},
+	{"clocks", (*examination).clocks},
+	{"versions", (*examination).versions},
+}
+
+// An examination is one run over all checks.
+type examination struct {
+	world   *World
+	file    string
+	cfg     *config.Config // nil if it can't be read at all
+	err     error          // of reading it as this server
+	noDisk  bool
+	running bool
+	told    map[int64]answers // by server: what its client port told; see ask
+	at      string            // the check that runs
+	report  Report
+}
+
+func (e *examination) fault(do, format string, args ...any) {
+	e.report.Faults++
+	e.report.Findings = append(e.report.Findings, Finding{e.at, Fault, fmt.Sprintf(format, args...), do})
+}
+
+func (e *examination) warn(do, format string, args ...any) {
+	e.report.Warnings++
+	e.report.Findings = append(e.report.Findings, Finding{e.at, Warning, fmt.Sprintf(format, args...), do})
+}
+
+// Examine runs all checks. It blocks for some seconds if servers or names don't answer.
+func Examine(w *World, file string, noDisk bool) Report {
+	e := &examination{world: w, file: file, noDisk: noDisk, report: Report{Config: file, Findings: []Finding{}}}
+	if e.cfg, e.err = config.Load(file, nil); e.err != nil {
+		e.cfg, _ = config.LoadAny(file, nil)
+	}
+	if e.cfg != nil {
+		e.running = w.Running(e.cfg.Storage.DataDir, e.cfg.Storage.DataLogDir)
+		e.ask()
+	}
+	e.report.Running = e.running
+	for _, c := range checks {
+		if e.cfg == nil && c.name != "configuration" {
+			break
+		}
+		e.at = c.name
+		c.run(e)
+		e.report.Checks = append(e.report.Checks, c.name)
+	}
+	slices.SortStableFunc(e.report.Findings, func(a, b Finding) int {
+		switch {
+		case a.Level == b.Level:
+			return 0
+		case a.Level == Fault:
+			return -1
+		}
+		return 1
+	})
+	return e.report
+}
+
+// Main is the command zooid doctor.
+func Main(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, help) }
+	asJSON, strict, noDisk := flags.Bool("json", false, ""), flags.Bool("strict", false, ""), flags.Bool("no-disk", false, "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if flags.NArg() != 1 {
+		fmt.Fprint(stderr, help)
+		return 2
+	}
+	r := Examine(Here(), flags.Arg(0), *noDisk)
+	var err error
+	if *asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(r)
+	} else {
+		err = r.print(stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid doctor: write the findings:", err)
+		return 1
+	}
+	if r.Faults > 0 || *strict && r.Warnings > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (r *Report) print(w io.Writer) error {
+	state := "stopped"
+	if r.Running {
+		state = "running"
+	}
+	_, err := fmt.Fprintf(w, "%s (%s): %d faults, %d warnings in %d checks\n", r.Config, state, r.Faults, r.Warnings, len(r.Checks))
+	for _, f := range r.Findings {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "\n%s (%s): %s\n    do: %s\n", f.Level, f.Check, f.What, f.Do)
+		}
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// dirs are the data directory and that of the log, if it has one of its own.
+func (e *examination) dirs() []string {
+	s := &e.cfg.Storage
+	if s.DataDir == s.DataLogDir {
+		return []string{s.DataDir}
+	}
+	return []string{s.DataDir, s.DataLogDir}
+}
+
+// present are those of them that are there.
+func (e *examination) present() []string {
+	return slices.DeleteFunc(e.dirs(), func(dir string) bool {
+		st, err := os.Stat(dir)
+		return err != nil || !st.IsDir()
+	})
+}
+
+// directories reports directories that can't be used, and those that others may use.
+func (e *examination) directories() {
+	for _, dir := range e.dirs() {
+		st, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && e.cfg.Storage.CreateDir:
+			continue // the server makes it
+		case errors.Is(err, fs.ErrNotExist):
+			e.fault("make it for the server's user: install -d -m 0700 -o zooid "+dir, "%s isn't there, and datadir.autocreate=false forbids making it. Is its disk mounted?", dir)
+			continue
+		case err != nil:
+			e.fault("let the server's user search every directory above it", "%s can't be looked at: %v", dir, err)
+			continue
+		case !st.IsDir():
+			e.fault("correct dataDir or dataLogDir", "%s is no directory", dir)
+			continue
+		}
+		owner := -1
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+			owner = int(sys.Uid)
+		}
+		if e.world.UID != 0 && owner >= 0 && owner != e.world.UID {
+			e.fault(fmt.Sprintf("run this as the server's user, or give it the directory: chown -R %d %s", e.world.UID, dir), "%s belongs to user %d, not to this one, %d", dir, owner, e.world.UID)
+		}
+		if mode := st.Mode().Perm(); mode&0o022 != 0 {
+			e.fault("chmod 0700 "+dir, "%s: others may write to it (mode %04o), and so replace the data and the ensemble's secret", dir, mode)
+		} else if mode&0o007 != 0 {
+			e.warn("chmod 0700 "+dir, "%s: everybody may look into it (mode %04o)", dir, mode)
+		}
+	}
+}
+
+// data reports what is in the directories and keeps the server from going on.
+func (e *examination) data() {
+	s := &e.cfg.Storage
+	for _, dir := range e.dirs() {
+		theirs := filepath.Join(dir, "version-2")
+		if st, err := os.Stat(theirs); err == nil && st.IsDir() && !storage.InUse(dir) {
+			e.fault("give Zooid a directory of its own, and bring the znodes over from the running Apache server: zooid cli -server APACHE:2181 mirror / ZOOID:2181/",
+				"%s holds the tree of an Apache ZooKeeper server, which would not be served", theirs)
+		}
+		if folders, _ := filepath.Glob(filepath.Join(dir, "aside-*")); len(folders) > 0 {
+			e.warn("look at them, and remove those of no more use", "%s holds %d folders of data that was set aside: %s", dir, len(folders), filepath.Base(folders[0]))
+		}
+	}
+	if recovery.Begun(s.DataDir, s.DataLogDir) {
+		e.fault("run zooid recover -new-ensemble again with this zoo.cfg: it finishes", "a recovery of %s was cut short", s.DataDir)
+		return
+	}
+	if reports, err := storage.Reports(storage.OS{}, s.DataLogDir); err == nil && len(reports) > 0 {
+		last := reports[len(reports)-1]
+		skips, err := storage.Skips(storage.OS{}, s.DataLogDir, 0)
+		if err != nil || !slices.ContainsFunc(skips, func(k storage.Skip) bool { return k.Index == last.Index }) {
+			e.fault("read entry-*.report beside the log, upgrade if a version mends it, or decide by zooid skip-entry", "this server stopped at log entry %d, which can't be applied", last.Index)
+		}
+	}
+	for _, dir := range e.dirs() {
+		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+			return // directories has said so
+		}
+	}
+	_, err := storage.ReadIdentity(storage.OS{}, s.DataDir, s.DataLogDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !s.CreateDB && !e.marked("initialize"):
+		e.fault("mount the data's disk; for a new server, or one that lost its disk, permit one start: touch "+filepath.Join(s.DataDir, "initialize"), "%s holds no data, and db.autocreate=false forbids beginning with an empty tree", s.DataDir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others", "%v", err)
+	case err == nil:
+		if _, err := os.Stat(filepath.Join(s.DataLogDir, quorum.NoteName)); err == nil {
+			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
+		}
+	}
+}
+
+func (e *examination) marked(name string) bool {
+	_, err := os.Stat(filepath.Join(e.cfg.Storage.DataDir, name))
+	return err == nil
+}
+
+// newestFile is when a file of the directories was changed last.
+func (e *examination) newestFile() (newest time.Time) {
+	for _, dir := range e.present() {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, f := range list {
+			if i, err := f.Info(); err == nil && i.ModTime().After(newest) {
+				newest = i.ModTime()
+			}
+		}
+	}
+	return newest
+}
+
+// A secret is a file that only the server may read.
+type secretFile struct{ what, path string }
+
+// secretLengthMin is the least length of the ensemble's secret.
+const secretLengthMin = 20
+
+// secrets reports files with secrets that others may read, or that hold none.
+func (e *examination) secrets() {
+	c := e.cfg
+	files := []secretFile{
+		{"the ensemble's secret (quorum.secretFile)", c.Quorum.SecretFile},
+		{"the login file (java.security.auth.login.config)", c.Auth.LoginConfig},
+		{"the key store (ssl.keyStore.location)", c.TLS.Keys.Location},
+		{"the password of the key store (ssl.keyStore.passwordPath)", c.TLS.Keys.PasswordPath},
+		{"the key store (ssl.quorum.keyStore.location)", c.Quorum.TLS.Keys.Location},
+		{"the password of the key store (ssl.quorum.keyStore.passwordPath)", c.Quorum.TLS.Keys.PasswordPath},
+	}
+	for _, dir := range e.present() {
+		if path := filepath.Join(dir, "PEERSECRET"); e.readable(path) {
+			files = append(files, secretFile{"the ensemble's secret", path})
+		}
+	}
+	if c.Quorum.Secret != "" || c.TLS.Keys.Password != "" || c.Quorum.TLS.Keys.Password != "" || c.Auth.SuperDigest != "" || c.Auth.SASLSuperPassword != "" {
+		files = append(files, secretFile{"the configuration, which holds passwords", e.file})
+	}
+	for _, f := range files {
+		if f.path == "" {
+			continue
+		}
+		st, err := os.Stat(f.path)
+		if err != nil {
+			e.fault("put it there, or correct the key", "%s can't be read: %v", f.what, err)
+			continue
+		}
+		switch mode := st.Mode().Perm(); {
+		case mode&0o007 != 0 || f.path == c.Quorum.SecretFile && mode&0o077 != 0:
+			e.fault("chmod 600 "+f.path, "%s, %s: others may read it (mode %04o)", f.what, f.path, mode)
+		case mode&0o070 != 0:
+			e.warn("chmod 600 "+f.path+", if more than the server is in its group", "%s, %s: its group may read it (mode %04o)", f.what, f.path, mode)
+		}
+	}
+	const do = "write a new one on all servers: head -c 32 /dev/urandom | base64"
+	if n := len(c.Quorum.Secret.Reveal()); n > 0 && n < secretLengthMin {
+		e.fault(do, "quorum.secret has %d characters; at least %d are needed", n, secretLengthMin)
+	}
+	if c.Quorum.SecretFile == "" {
+		return
+	}
+	f, err := os.Open(c.Quorum.SecretFile)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	n := 0
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if n++; len(line) < secretLengthMin {
+			e.fault(do, "%s: a secret has %d characters; at least %d are needed", c.Quorum.SecretFile, len(line), secretLengthMin)
+		}
+	}
+	if n == 0 {
+		e.fault(do, "%s holds no secret", c.Quorum.SecretFile)
+	}
+}
+
+func (e *examination) readable(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/memory"
+)
+
+const (
+	// fsyncProbes is how many writes measure the disk; the second slowest is the 99th percentile.
+	fsyncProbes = 100
+	// fsyncSlow is beyond what any disk that is fit for a log takes for most writes, and
+	// fsyncFault beyond what elections bear.
+	fsyncSlow  = 25 * time.Millisecond
+	fsyncFault = 500 * time.Millisecond
+
+	mib = 1 << 20
+	gib = 1 << 30
+	// spaceRefuse and the shares are those at which the server refuses writes, and warns.
+	spaceRefuse        = gib
+	spaceRefusePercent = 5
+	spaceWarnPercent   = 20
+
+	descriptorsMin = 4096
+	memoryMin      = 256 * mib
+)
+
+// disk measures how long a small write takes to be durable.
+func (e *examination) disk() {
+	dirs := e.present()
+	if e.noDisk || len(dirs) == 0 {
+		return
+	}
+	dir := dirs[len(dirs)-1]
+	if s, err := e.world.Space(dir); err == nil && s.KindName != "" {
+		if s.KindsUnstable {
+			e.fault("put dataDir and dataLogDir on a disk", "%s is on %s: what is acknowledged is lost with the machine's power", dir, s.KindName)
+		} else {
+			e.warn("put dataDir and dataLogDir on a local disk with ext4 or XFS", "%s is on %s, which is slow at making writes durable, or doesn't", dir, s.KindName)
+		}
+	}
+	took, err := e.world.Fsync(dir, fsyncProbes)
+	if err != nil {
+		e.fault("let the server's user write there, and look at the kernel's log for errors of the disk", "%s: a write can't be made durable: %v", dir, err)
+		return
+	}
+	p99 := took[len(took)*99/100]
+	const do = "give the log a disk of its own (dataLogDir), an SSD with power-loss protection; see who else writes to it: iostat -x 1"
+	switch {
+	case p99 > fsyncFault:
+		e.fault(do, "%s: one write in a hundred takes %v to be durable; servers lose their leader by that", dir, p99.Round(time.Millisecond))
+	case p99 > fsyncSlow:
+		e.warn(do, "%s: one write in a hundred takes %v to be durable, and every write of the ensemble waits for it", dir, p99.Round(time.Millisecond))
+	}
+}
+
+// space reports disks that are nearly full.
+func (e *examination) space() {
+	for _, dir := range e.dirs() {
+		at := dir
+		for !e.readable(at) && at != filepath.Dir(at) {
+			at = filepath.Dir(at)
+		}
+		s, err := e.world.Space(at)
+		if err != nil || s.Total == 0 {
+			continue
+		}
+		const do = "free space on it, or give the data a larger disk"
+		percent := s.Free * 100 / s.Total
+		switch refuse := min(uint64(spaceRefuse), s.Total/4); {
+		case s.Free < refuse || percent < spaceRefusePercent:
+			e.fault(do, "%s: %d MiB of %d MiB are free: the server refuses writes", dir, s.Free/mib, s.Total/mib)
+		case percent < spaceWarnPercent && s.Free < 20*gib:
+			e.warn(do, "%s: %d MiB of %d MiB are free", dir, s.Free/mib, s.Total/mib)
+		}
+		if s.Inodes > 0 && s.InodesFree*100/s.Inodes < 1 {
+			e.fault("remove small files on it", "%s: the file system has no inodes left for new files (%d of %d)", dir, s.InodesFree, s.Inodes)
+		}
+	}
+}
+
+// descriptors reports a limit of open files that is too low.
+func (e *examination) descriptors() {
+	n := e.world.OpenFiles()
+	wanted := int64(descriptorsMin)
+	if c := int64(e.cfg.Limits.MaxCnxns); c > 0 {
+		wanted = c + c/10 + 1024
+	}
+	if n > 0 && n < wanted {
+		e.warn(fmt.Sprintf("raise it: LimitNOFILE=%d in the unit, or ulimit -n", max(wanted, 65536)), "this user may open %d files, and a server of this configuration wants %d: connections beyond it are refused", n, wanted)
+	}
+}
+
+// memory reports limits that don't fit each other.
+func (e *examination) memory() {
+	usable := memory.DefaultLimit(e.world.System)
+	if usable == 0 {
+		return
+	}
+	if own := e.cfg.Limits.Memory; own > usable/8*10 {
+		e.fault("set memory.limit below it, or leave it out: the default follows the control group", "memory.limit=%d MiB, and machine and control group leave %d MiB: the kernel would end the server", own/mib, usable/mib)
+	}
+	if usable < memoryMin {
+		e.warn("give the service at least 512 MiB (MemoryMax in the unit, resources.limits.memory in Kubernetes)", "machine and control group leave the server %d MiB", usable/mib)
+	}
+	swaps, err := fs.ReadFile(e.world.System, "proc/swaps")
+	swappiness, _ := fs.ReadFile(e.world.System, "proc/sys/vm/swappiness")
+	if err == nil && strings.Count(strings.TrimSpace(string(swaps)), "\n") > 0 && strings.TrimSpace(string(swappiness)) != "0" && strings.TrimSpace(string(swappiness)) != "1" {
+		e.warn("set vm.swappiness=1, or MemorySwapMax=0 in the unit", "memory may be swapped to disk (vm.swappiness=%s): a server that is swapped out loses its sessions", strings.TrimSpace(string(swappiness)))
+	}
+}
+
+// hugePages reports transparent huge pages for everybody.
+func (e *examination) hugePages() {
+	b, err := fs.ReadFile(e.world.System, "sys/kernel/mm/transparent_hugepage/enabled")
+	if err == nil && strings.Contains(string(b), "[always]") {
+		e.warn("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, also at boot", "transparent huge pages are on for all memory: the server holds more memory than it uses, and the kernel stops it to make them")
+	}
+}

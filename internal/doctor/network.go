@@ -1,0 +1,221 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+// patience bounds one name or server.
+const patience = 3 * time.Second
+
+// names reports hosts that don't resolve, and a server line of this server's that isn't this
+// machine's.
+func (e *examination) names() {
+	q := &e.cfg.Quorum
+	for _, m := range q.Members.Servers {
+		for _, a := range m.Addrs {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			found, err := e.world.Resolve(ctx, a.Host)
+			cancel()
+			if err != nil {
+				e.fault("enter the name into DNS or /etc/hosts of all servers, or correct the server line", "server.%d: the name %s doesn't resolve: %v", m.ID, a.Host, err)
+				continue
+			}
+			if m.ID != q.MyID || q.ListenOnAllIPs || len(m.Addrs) > 1 {
+				continue
+			}
+			local, err := e.world.Local()
+			if err == nil && !slices.ContainsFunc(found, func(ip string) bool { return isWildcard(ip) || isLoopback(ip) || slices.Contains(local, ip) }) {
+				e.fault("correct myid or the server line, or set quorumListenOnAllIPs=true if the address is translated on the way",
+					"server.%d is this server, and %s (%s) is no address of this machine: it can't listen there", m.ID, a.Host, strings.Join(found, ", "))
+			}
+		}
+	}
+}
+
+// listened are the addresses that the server will listen on.
+func (e *examination) listened() (all []string) {
+	for _, c := range []config.HostPort{e.cfg.Client, e.cfg.Secure} {
+		if c.Port > 0 {
+			all = append(all, c.String())
+		}
+	}
+	if m, ok := e.cfg.Quorum.Members.Find(e.cfg.Quorum.MyID); ok && e.cfg.Quorum.Distributed {
+		for _, a := range m.Addrs {
+			host := a.Host
+			if e.cfg.Quorum.ListenOnAllIPs {
+				host = ""
+			}
+			all = append(all, net.JoinHostPort(host, strconv.Itoa(a.QuorumPort)))
+		}
+	}
+	return all
+}
+
+// ports reports ports that somebody else has, or may take.
+func (e *examination) ports() {
+	first, last := e.ephemeralPorts()
+	seen := map[string]bool{}
+	for _, addr := range e.listened() {
+		_, text, _ := net.SplitHostPort(addr)
+		port, _ := strconv.Atoi(text)
+		if seen[text] {
+			e.fault("give each port a number of its own", "port %s is to be listened on twice", text)
+		}
+		seen[text] = true
+		if !e.running {
+			switch err := e.world.Listen(addr); {
+			case errors.Is(err, syscall.EADDRINUSE):
+				e.fault("find who has it (ss -ltnp), and stop it or take another port", "%s is taken by another program", addr)
+			case errors.Is(err, syscall.EACCES):
+				e.fault("take a port above 1023, or give the service CAP_NET_BIND_SERVICE", "%s may not be listened on: %v", addr, err)
+			}
+		}
+		if port >= first && port <= last {
+			e.warn(fmt.Sprintf("take ports below %d, or reserve them: net.ipv4.ip_local_reserved_ports=%s", first, text),
+				"port %s is among those that the system gives to outgoing connections (%d to %d): one of these may have it at the next start", text, first, last)
+		}
+	}
+}
+
+// ephemeralPorts is the range of outgoing connections; empty if it isn't known, or the ports in use
+// are reserved.
+func (e *examination) ephemeralPorts() (first, last int) {
+	b, err := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return 0, -1
+	}
+	if reserved, _ := fs.ReadFile(e.world.System, "proc/sys/net/ipv4/ip_local_reserved_ports"); strings.TrimSpace(string(reserved)) != "" {
+		return 0, -1 // somebody has thought of it
+	}
+	if n, _ := fmt.Sscan(string(b), &first, &last); n != 2 {
+		return 0, -1
+	}
+	return first, last
+}
+
+// answers is what a server told.
+type answers struct {
+	addr string
+	srvr string
+	mntr map[string]string
+	err  error
+}
+
+// ask asks all servers whose plain client port is known, at once.
+func (e *examination) ask() {
+	e.told = map[int64]answers{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, m := range e.cfg.Quorum.Members.Servers {
+		if m.Client.IsZero() && (m.ID != e.cfg.Quorum.MyID || e.cfg.Client.Port <= 0) {
+			continue // it isn't known, or for TLS alone
+		}
+		at := m.Client
+		if at.IsZero() {
+			at = e.cfg.Client
+		}
+		if isWildcard(at.Host) {
+			at.Host = m.Addrs[0].Host
+		}
+		wg.Go(func() {
+			a := e.askOne(at.String())
+			mu.Lock()
+			e.told[m.ID] = a
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+}
+
+func (e *examination) askOne(addr string) (a answers) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	a.addr = addr
+	if a.srvr, a.err = e.world.Ask(ctx, addr, "srvr"); a.err != nil {
+		return a
+	}
+	text, err := e.world.Ask(ctx, addr, "mntr")
+	if err != nil {
+		return a // it may not be in the whitelist
+	}
+	a.mntr = map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			a.mntr[name] = value
+		}
+	}
+	return a
+}
+
+// clockOff is how far clocks may be apart: beyond it the leader no longer believes its own.
+const clockOff = 10 * time.Second
+
+// clocks reports clocks that are wrong.
+func (e *examination) clocks() {
+	const do = "let chrony or systemd-timesyncd keep the clock on every server, and see that it is in step: chronyc tracking, timedatectl"
+	for _, id := range e.asked() {
+		ms, err := strconv.ParseInt(e.told[id].mntr["zk_clock_correction_ms"], 10, 64)
+		if err == nil && ms != 0 {
+			e.fault(do, "server %d leads, and its clock is %v off what most servers have", id, time.Duration(ms)*time.Millisecond)
+		}
+	}
+	if newest := e.newestFile(); newest.After(e.world.Now().Add(clockOff)) {
+		e.fault(do, "a file of the data directory is of %s, and this machine's clock says %s: it has gone back, or was ahead",
+			newest.UTC().Format(time.RFC3339), e.world.Now().UTC().Format(time.RFC3339))
+	}
+}
+
+// asked are the servers that were asked, by id.
+func (e *examination) asked() (ids []int64) {
+	for id := range e.told {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// versions reports servers of different versions, and members that don't answer a running one.
+func (e *examination) versions() {
+	of := map[string][]string{}
+	var order []string
+	for _, id := range e.asked() {
+		a := e.told[id]
+		if a.err != nil {
+			if e.running {
+				e.warn("start it, or see why it can't be reached: zooid status "+e.file, "server %d doesn't answer at %s: %v", id, a.addr, a.err)
+			}
+			continue
+		}
+		first, _, _ := strings.Cut(a.srvr, "\n")
+		version, ok := strings.CutPrefix(first, "Zookeeper version: ")
+		if !ok {
+			e.fault("correct the server line: a port belongs to one program", "something else than a server answers at the client address of server %d, %s", id, a.addr)
+			continue
+		}
+		version, _, _ = strings.Cut(version, ", built on")
+		if of[version] == nil {
+			order = append(order, version)
+		}
+		of[version] = append(of[version], strconv.FormatInt(id, 10))
+	}
+	if len(order) < 2 {
+		return
+	}
+	var parts []string
+	for _, v := range order {
+		parts = append(parts, fmt.Sprintf("%s on server %s", v, strings.Join(of[v], ", ")))
+	}
+	e.warn("finish the upgrade: one version on all servers", "the servers run different versions: %s", strings.Join(parts, "; "))
+}

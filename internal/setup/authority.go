@@ -1,0 +1,103 @@
+package setup
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// authorityYears and certificateDays are how long certificates last. The second is what
+	// programs accept at most.
+	authorityYears  = 10
+	certificateDays = 825
+	// clockSlack is how far behind another machine's clock may be.
+	clockSlack = time.Hour
+)
+
+// An authority issues the certificates of one ensemble and its clients.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	text string // the certificate as PEM
+}
+
+func newAuthority(now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the authority's key: %w", err)
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "zooid ensemble"},
+		NotBefore: now.Add(-clockSlack), NotAfter: now.AddDate(authorityYears, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make the authority's certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{key, cert, block("CERTIFICATE", raw)}, nil
+}
+
+func serial() *big.Int {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails (crypto/rand)
+	b[0] &= 0x7f
+	return new(big.Int).SetBytes(b)
+}
+
+func block(kind string, raw []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+}
+
+func (a *authority) keyText() (string, error) { return keyText(a.key) }
+
+func keyText(key *ecdsa.PrivateKey) (string, error) {
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", err
+	}
+	return block("PRIVATE KEY", raw), nil
+}
+
+// issue returns a key with its certificate, which names hosts, for both sides of a connection: servers
+// dial each other.
+func (a *authority) issue(name string, hosts []string, now time.Time) (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make the key of %s: %w", name, err)
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-clockSlack), NotAfter: now.AddDate(0, 0, certificateDays),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if len(hosts) == 0 {
+		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, strings.ToLower(host))
+		}
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return "", fmt.Errorf("make the certificate of %s: %w", name, err)
+	}
+	text, err := keyText(key)
+	return text + block("CERTIFICATE", raw), err
+}

@@ -1,0 +1,73 @@
+package setup
+
+import (
+	"fmt"
+	"strings"
+)
+
+// configuration is a server's zoo.cfg.
+func (o *Options) configuration(s *server, all []server) string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("# Written by zooid init. docs/configuration.md has every key; zooid doctor examines the file.")
+	p("")
+	p("# The unit of the limits below, in ms. A session lasts 2 to 20 ticks, as its client asks.")
+	p("tickTime=2000")
+	p("")
+	p("# Snapshots, and the log of all changes. Give the log a disk of its own where writes are many:")
+	p("# every write waits until a majority of the servers has it on disk.")
+	p("dataDir=%s", o.at("data"))
+	p("#dataLogDir=/another/disk")
+	p("# Old snapshots and log segments are removed but for these.")
+	p("autopurge.snapRetainCount=3")
+	p("autopurge.purgeInterval=1")
+	p("")
+	switch {
+	case o.TLS:
+		p("# Clients talk TLS here, and show a certificate of the same issuer (../client has one).")
+		p("secureClientPort=%d", s.clientPort)
+		p("ssl.keyStore.location=%s", o.at("server.pem"))
+		p("ssl.trustStore.location=%s", o.at("ca.pem"))
+		p("ssl.clientAuth=need")
+		p("# Renewed files are read without a restart.")
+		p("client.certReload=true")
+	case s.line == "":
+		p("# Clients connect here. This address is this machine's alone; 0.0.0.0 stands for all of its addresses.")
+		p("# Set up TLS (zooid init -tls) before others can reach it.")
+		p("clientPortAddress=127.0.0.1")
+		p("clientPort=%d", s.clientPort)
+	default:
+		p("# Clients connect to the last port of this server's line below, without TLS.")
+	}
+	p("# Connections of one address, so that no client takes all.")
+	p("maxClientCnxns=60")
+	p("# Words that monitoring asks; * would tell sessions and paths to everybody.")
+	p("4lw.commands.whitelist=srvr,mntr,ruok,conf,isro")
+	p("")
+	p("# Without data a server doesn't begin with an empty tree by itself once this is false.")
+	p("# Set it after the first start: a disk that isn't mounted is found out then.")
+	p("#db.autocreate=false")
+	if s.line == "" {
+		return b.String()
+	}
+	p("")
+	p("# Ticks that a server has to join, and for which clients stay on one that has lost its leader.")
+	p("initLimit=10")
+	p("syncLimit=5")
+	p("# Servers prove who they are by it. It is the same on all, and theirs alone.")
+	p("quorum.secretFile=%s", o.at("secret"))
+	if o.TLS {
+		p("# They talk mutual TLS, by certificates that name their hosts.")
+		p("sslQuorum=true")
+		p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
+		p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
+		p("sslQuorumReloadCertFiles=true")
+	}
+	p("")
+	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.", map[bool]string{true: " by TLS", false: ""}[o.TLS])
+	p("# The file myid in the data directory says which of them this one is.")
+	for _, m := range all {
+		p("%s", m.line)
+	}
+	return b.String()
+}

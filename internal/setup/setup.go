@@ -1,0 +1,247 @@
+package setup
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+// The ports that are written where none is given.
+const (
+	ClientPort   = 2181
+	SecurePort   = 2281 // of clients by TLS
+	quorumPort   = 2888
+	electionPort = 3888
+)
+
+// ServersMax bounds how many servers are written at once: far more than an ensemble of any use has.
+const ServersMax = 64
+
+// Options say what to write.
+type Options struct {
+	Dir string // it gets a folder for each server
+	// Hosts are HOST, HOST:PORT or HOST:PORT:PORT for each server: the ports are those of the quorum
+	// and of elections. With none, one server alone is written.
+	Hosts      []string
+	ClientPort int // 0 for ClientPort, or SecurePort with TLS
+	// ClientPorts, if set, are those of each server, in place of ClientPort.
+	ClientPorts []int
+	// TLS has clients and servers talk mutual TLS, by certificates that are written too.
+	TLS bool
+	// At is where a server will find its folder; "" has it run in it.
+	At  string
+	Now time.Time
+}
+
+// A server is one folder to write.
+type server struct {
+	id         int
+	host       string // that others dial
+	line       string // of the membership, "" for a server alone
+	clientPort int
+	folder     string
+}
+
+// Write writes a folder DIR/ID for each server, and with TLS the folders DIR/ca and DIR/client. If
+// one of them is there, nothing is written. It returns what it has written, in order.
+func Write(o Options) (folders []string, err error) {
+	servers, err := o.servers()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range servers {
+		folders = append(folders, s.folder)
+	}
+	if o.TLS {
+		folders = append(folders, filepath.Join(o.Dir, "client"), filepath.Join(o.Dir, "ca"))
+	}
+	for _, folder := range folders {
+		if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("write %s: it is there already, and nothing is written over; give another directory (-dir)", folder)
+		}
+	}
+	var ca *authority
+	if o.TLS {
+		if ca, err = newAuthority(o.Now); err != nil {
+			return nil, err
+		}
+		if err := o.writeClient(ca, servers); err != nil {
+			return nil, err
+		}
+	}
+	secret := "# By this secret the servers of the ensemble prove who they are to each other. Keep it theirs.\n" + rand.Text() + rand.Text() + "\n"
+	for _, s := range servers {
+		if err := o.writeServer(&s, servers, secret, ca); err != nil {
+			return nil, err
+		}
+	}
+	return folders, nil
+}
+
+// servers reads what was asked for.
+func (o *Options) servers() (all []server, err error) {
+	if len(o.Hosts) > ServersMax {
+		return nil, fmt.Errorf("write %d servers: at most %d", len(o.Hosts), ServersMax)
+	}
+	if o.ClientPorts != nil && len(o.ClientPorts) != max(len(o.Hosts), 1) {
+		return nil, fmt.Errorf("write %d servers: there are %d client ports", max(len(o.Hosts), 1), len(o.ClientPorts))
+	}
+	port := o.ClientPort
+	if port == 0 {
+		port = ClientPort
+		if o.TLS {
+			port = SecurePort
+		}
+	}
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("write a server with client port %d: ports are 1 to 65535", port)
+	}
+	if len(o.Hosts) == 0 {
+		if o.ClientPorts != nil {
+			port = o.ClientPorts[0]
+		}
+		return []server{{id: 1, host: "localhost", clientPort: port, folder: filepath.Join(o.Dir, "1")}}, nil
+	}
+	var lines strings.Builder
+	for i, host := range o.Hosts {
+		s := server{id: i + 1, clientPort: port, folder: filepath.Join(o.Dir, strconv.Itoa(i+1))}
+		if o.ClientPorts != nil {
+			s.clientPort = o.ClientPorts[i]
+		}
+		name, ports, err := splitHost(strings.TrimSpace(host))
+		if err != nil {
+			return nil, err
+		}
+		s.host = name
+		clients := fmt.Sprintf(";%d", s.clientPort)
+		if o.TLS {
+			clients = ";" + clients
+		}
+		s.line = fmt.Sprintf("server.%d=%s:%s%s", s.id, bracketed(name), ports, clients)
+		fmt.Fprintln(&lines, s.line)
+		all = append(all, s)
+	}
+	if _, err := config.ParseMembers(lines.String()); err != nil {
+		return nil, fmt.Errorf("write the server lines: %w", err)
+	}
+	return all, nil
+}
+
+// splitHost parts a host from its ports, some of which may be missing.
+func splitHost(text string) (host, ports string, err error) {
+	host, ports, _ = strings.Cut(text, ":")
+	if inside, ok := strings.CutPrefix(text, "["); ok {
+		if host, ports, ok = strings.Cut(inside, "]"); !ok {
+			return "", "", fmt.Errorf("write server %q: the bracket isn't closed", text)
+		}
+		ports = strings.TrimPrefix(ports, ":")
+	} else if net.ParseIP(text) != nil {
+		host, ports = text, "" // an IPv6 address without brackets
+	}
+	if host == "" {
+		return "", "", fmt.Errorf("write server %q: it has no host", text)
+	}
+	switch strings.Count(ports, ":") {
+	case 0:
+		if ports == "" {
+			ports = strconv.Itoa(quorumPort)
+		}
+		ports += ":" + strconv.Itoa(electionPort)
+	}
+	return host, ports, nil
+}
+
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+func (o *Options) writeServer(s *server, all []server, secret string, ca *authority) error {
+	files := []file{{"zoo.cfg", o.configuration(s, all), 0o644}}
+	if s.line != "" {
+		files = append(files, file{"data/myid", strconv.Itoa(s.id) + "\n", 0o644}, file{"secret", secret, 0o600})
+	}
+	if ca != nil {
+		hosts := []string{s.host}
+		if s.line == "" {
+			hosts = append(hosts, "127.0.0.1", "::1")
+			if name, err := os.Hostname(); err == nil {
+				hosts = append(hosts, name)
+			}
+		}
+		text, err := ca.issue("server "+strconv.Itoa(s.id), hosts, o.Now)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{"server.pem", text, 0o600}, file{"ca.pem", ca.text, 0o644})
+	}
+	return writeFolder(s.folder, "data", files)
+}
+
+// writeClient writes what a client needs, and the authority's own key, which belongs elsewhere.
+func (o *Options) writeClient(ca *authority, servers []server) error {
+	text, err := ca.issue("client", nil, o.Now)
+	if err != nil {
+		return err
+	}
+	var connect []string
+	for _, s := range servers {
+		connect = append(connect, net.JoinHostPort(s.host, strconv.Itoa(s.clientPort)))
+	}
+	properties := "# For Java's clients and zooid cli -client-configuration, in this folder. Connect to " + strings.Join(connect, ",") + "\n" +
+		"zookeeper.client.secure=true\nzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n" +
+		"zookeeper.ssl.keyStore.location=client.pem\nzookeeper.ssl.trustStore.location=ca.pem\n"
+	err = writeFolder(filepath.Join(o.Dir, "client"), "", []file{
+		{"client.pem", text, 0o600}, {"ca.pem", ca.text, 0o644}, {"client.properties", properties, 0o644},
+	})
+	key, bad := ca.keyText()
+	return errors.Join(err, bad, writeFolder(filepath.Join(o.Dir, "ca"), "", []file{{"ca.key", key, 0o600}, {"ca.pem", ca.text, 0o644}}))
+}
+
+type file struct {
+	name, text string
+	mode       os.FileMode
+}
+
+// writeFolder makes a folder that only its owner may look into, and its files.
+func writeFolder(folder, inside string, files []file) error {
+	if err := os.MkdirAll(filepath.Join(folder, inside), 0o700); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := writeNew(filepath.Join(folder, f.name), f.text, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeNew writes a file that must not be there: a secret is never written over.
+func writeNew(path, text string, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// at returns where a server will find a file of its folder.
+func (o *Options) at(name string) string {
+	if o.At == "" {
+		return "./" + name
+	}
+	return path.Join(filepath.ToSlash(o.At), name)
+}
