@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,7 @@ type colony struct {
 	lives   uint64
 	log     slog.Handler // of servers that start from now on; nil for none
 	said    uint64
+	spoil   func(message, file []byte) []byte // changes a snapshot on its way, and returns the message
 }
 
 // A body is one server: its Loop, its disk, what it applied, and its Shell.
@@ -52,6 +54,7 @@ type body struct {
 	told     [][]Member // as SetPeers was
 	known    []Member   // in this life
 	full     bool       // this server's queue to its leader has no room
+	garbled  bool       // its snapshots hold no state
 
 	clock, correction int64
 
@@ -95,7 +98,11 @@ func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		b.Restore(meta, snap)
+		restore, err := b.Load(meta, snap)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		restore()
 		snap.Close()
 		index = meta.Index
 	}
@@ -337,6 +344,9 @@ func (b *body) stream(o *body, index uint64, message []byte) error {
 	if _, err := snap.ReadAt(buf, 0); err != nil && err != io.EOF {
 		return err
 	}
+	if b.c.spoil != nil {
+		message = b.c.spoil(message, buf)
+	}
 	if err := w.WriteRaw(buf); err != nil {
 		return err
 	}
@@ -485,19 +495,35 @@ func (b *body) SnapshotDone(storage.Meta, int64) {}
 
 func (b *body) Snapshot() Image {
 	term, _ := b.dir.Log().Term(b.loop.applied)
-	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: numbers(b.applied)}
+	chunk := numbers(b.applied)
+	if b.garbled {
+		chunk = chunk[1:]
+	}
+	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: chunk}
 }
 
-func (b *body) Restore(_ storage.Meta, snap *storage.Snapshot) error {
-	b.applied = nil
-	return snap.Load(func(chunk []byte) ([]byte, error) {
+func (b *body) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
+	var numbers []uint64
+	err = snap.Load(func(chunk []byte) ([]byte, error) {
+		if len(chunk)%8 != 0 {
+			return nil, errOdd
+		}
 		for ; len(chunk) > 0; chunk = chunk[8:] {
-			b.applied = append(b.applied, binary.BigEndian.Uint64(chunk))
-			b.changes(b.applied[len(b.applied)-1])
+			numbers = append(numbers, binary.BigEndian.Uint64(chunk))
 		}
 		return nil, nil
 	})
+	return func() {
+		b.applied = nil
+		for _, n := range numbers {
+			b.applied = append(b.applied, n)
+			b.changes(n)
+		}
+	}, err
 }
+
+// errOdd says that a snapshot is not of numbers.
+var errOdd = errors.New("the snapshot holds no numbers")
 
 type numberImage struct {
 	meta  storage.Meta

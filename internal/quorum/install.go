@@ -1,50 +1,105 @@
 package quorum
 
 import (
+	"fmt"
+
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/zooid-project/zooid/internal/storage"
 )
+
+// arrived is a peer's snapshot, whole on this disk and loaded, before raft has decided
+// whether it becomes this server's state.
+type arrived struct {
+	file    *storage.SnapshotWriter
+	restore func() // the state; nil if raft won't want it
+}
+
+// refusedTicks is the least time between two log lines about refused snapshots.
+const refusedTicks = 200
 
 // received hands a peer's snapshot, whose file is complete on this disk, to
 // raft. If raft wants it, it comes back as a write (install); if it is behind
-// what this server has, it is dropped.
+// what this server has, it is dropped. A snapshot that can't be this server's state is
+// refused before that: once raft has taken it there is no way back.
 func (l *Loop) received(e Event) {
-	if l.arrived != nil {
-		l.arrived.Abort()
+	l.dropArrived()
+	restore, err := l.examine(e)
+	if e.Taken != nil {
+		e.Taken <- err == nil
 	}
-	l.arrived = e.File
+	if err != nil {
+		e.File.Abort()
+		l.refuseSnapshot(e, err)
+		return
+	}
+	l.arrived = &arrived{e.File, restore}
 	if err := l.step(e); err != nil {
 		l.log.Warn("a peer's snapshot was not accepted", "peer", e.From, "err", err)
 	}
 	l.Turn()
+	l.dropArrived()
+}
+
+// dropArrived removes a snapshot that was not wanted.
+func (l *Loop) dropArrived() {
 	if l.arrived != nil {
-		l.arrived.Abort()
+		l.arrived.file.Abort()
 		l.arrived = nil
+	}
+}
+
+// examine finds out whether a snapshot can be this server's state, and returns how it
+// becomes that.
+func (l *Loop) examine(e Event) (restore func(), err error) {
+	m, err := l.vet(e)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := e.File.Verify()
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Close()
+	meta := m.GetSnapshot().GetMetadata()
+	if snap.Index != meta.GetIndex() || snap.Term != meta.GetTerm() {
+		return nil, fmt.Errorf("it was announced as of entry %d of term %d, and is of entry %d of term %d", meta.GetIndex(), meta.GetTerm(), snap.Index, snap.Term)
+	}
+	if err := meta.GetConfState().Equivalent(snap.ConfState); err != nil {
+		return nil, fmt.Errorf("it was announced with another membership: %w", err)
+	}
+	if snap.Index <= l.applied || m.GetTerm() < l.node.Term() {
+		return nil, nil // raft doesn't want it
+	}
+	return l.o.State.Load(snap.Meta, snap)
+}
+
+// refuseSnapshot tells of a snapshot that can't be used, unless it was told just now, and
+// ends this server if its own disk is why.
+func (l *Loop) refuseSnapshot(e Event, err error) {
+	if l.failed = l.disk.Err(); l.failed != nil {
+		return
+	}
+	if l.ticks >= l.refusedUntil {
+		l.log.Error("a peer's snapshot is refused, and this server goes on as it is, behind the others; if this comes again, upgrade this server if the peer runs a newer version, "+
+			"else make another server lead (restart the peer), and check the peer's disk", "peer", e.From, "err", err)
+		l.refusedUntil = l.ticks + refusedTicks
 	}
 }
 
 // install makes a received snapshot this server's state.
 func (l *Loop) install(m *pb.Message, hs *pb.HardState) {
 	meta := m.GetSnapshot().GetMetadata()
-	if l.arrived == nil {
+	a := l.arrived
+	if a == nil || a.restore == nil {
 		panic("quorum: raft installs a snapshot that did not arrive")
 	}
-	w := l.arrived
 	l.arrived = nil
-	if err := l.o.Dir.Install(w, hs); err != nil {
+	if err := l.o.Dir.Install(a.file, hs); err != nil {
 		l.failed = err
 		return
 	}
-	snap, err := l.o.Dir.OpenSnapshot(meta.GetIndex())
-	if err != nil {
-		l.failed = err
-		return
-	}
-	defer snap.Close()
-	described, _ := l.o.Dir.NewestSnapshot()
-	if err := l.o.State.Restore(described, snap); err != nil {
-		l.failed = err
-		return
-	}
+	a.restore()
 	l.applied = meta.GetIndex()
 	l.memberAt(meta.GetConfState(), l.applied)
 	if contains(l.conf, l.o.ID) {

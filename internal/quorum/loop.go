@@ -82,6 +82,7 @@ type Event struct {
 	Meta  storage.Meta
 	Bytes int64
 	Join  chan<- JoinReply // with room for one
+	Taken chan<- bool      // of EventSnapshot, with room for one, may be nil: whether the file can be used
 	Life  uint32           // of From, which asks to join; 0 if it is of the first version
 	Known bool             // of EventJoin: this server knows an address of From
 	Empty bool             // of EventJoin: at From's own address that life says that it is empty
@@ -146,7 +147,7 @@ type Loop struct {
 	skips    skips
 	doubts   doubts
 	clocks   clocks
-	arrived  *storage.SnapshotWriter // handed to raft, which decides whether it wants it
+	arrived  *arrived // handed to raft, which decides whether it wants it
 	failed   error
 	ticks    uint64
 	sole     bool // this server is the only voter
@@ -159,6 +160,7 @@ type Loop struct {
 	reconciler    reconciler
 	known         uint64 // index of the last entry on the disk at the start: what they say is no news
 	memberSince   uint64 // index of the entry that made this server a member, as far as known
+	refusedUntil  uint64 // tick before which refused snapshots are not told of
 
 	mu     sync.Mutex
 	status Status
@@ -209,16 +211,8 @@ func (l *Loop) step(e Event) error {
 	if l.isFormer(e) {
 		return nil
 	}
-	m, err := decodeMessage(e.Data)
+	m, err := l.vet(e)
 	if err != nil {
-		return err
-	}
-	last, err := l.disk.LastIndex()
-	if err != nil {
-		return fmt.Errorf("read the log's last index: %w", err)
-	}
-	v := vetting{self: l.o.ID, from: e.From, term: l.node.Term(), last: last, file: e.Kind == EventSnapshot}
-	if err := v.check(m); err != nil {
 		return err
 	}
 	l.noteAdmitted(e.From, m)
@@ -226,6 +220,20 @@ func (l *Loop) step(e Event) error {
 		return nil
 	}
 	return l.node.Step(m)
+}
+
+// vet returns the message of an event once it is checked against this server's state.
+func (l *Loop) vet(e Event) (*pb.Message, error) {
+	m, err := decodeMessage(e.Data)
+	if err != nil {
+		return nil, err
+	}
+	last, err := l.disk.LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("read the log's last index: %w", err)
+	}
+	v := vetting{self: l.o.ID, from: e.From, term: l.node.Term(), last: last, file: e.Kind == EventSnapshot}
+	return m, v.check(m)
 }
 
 // answersReads reports whether this server answers a read index of a peer. A former

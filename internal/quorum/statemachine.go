@@ -81,8 +81,10 @@ type StateMachine interface {
 	Snapshot() Image
 	// SnapshotDone says that an image of that many bytes is on the disk.
 	SnapshotDone(meta storage.Meta, bytes int64)
-	// Restore replaces the state by that of a snapshot received from a peer.
-	Restore(meta storage.Meta, snap *storage.Snapshot) error
+	// Load reads the state in a snapshot received from a peer and changes nothing yet:
+	// what restore, if it is called, replaces the state by. An error means that the
+	// snapshot can't be used.
+	Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error)
 }
 
 // An Image is the state of one instant, to be read in chunks while newer entries

@@ -39,7 +39,13 @@ type streams struct {
 	mu      sync.Mutex
 	sending map[uint64]bool
 	partial *partialSnapshot
+	rest    time.Time // before which no other snapshot is taken: the last one could not be used
 }
+
+// snapshotRest is how long a sender waits after a snapshot that could not be used: it
+// comes again at once otherwise, and takes up network and disk. It is less than a
+// sender's patience.
+const snapshotRest = streamTimeout / 2
 
 // partialSnapshot is what has arrived of a snapshot, kept for a sender that
 // comes back.
@@ -152,14 +158,40 @@ func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
 
 // receive takes a snapshot connection over.
 func (s *streams) receive(c net.Conn, from uint64) {
+	if !s.rested() {
+		return
+	}
 	message, w, err := s.take(c)
 	if err != nil {
 		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
 		return
 	}
-	s.t.tell(Event{Kind: EventSnapshot, From: from, Data: message, File: w})
+	taken := make(chan bool, 1)
+	s.t.tell(Event{Kind: EventSnapshot, From: from, Data: message, File: w, Taken: taken})
 	c.SetDeadline(time.Now().Add(streamTimeout))
 	c.Write([]byte{1})
+	select {
+	case ok := <-taken:
+		if !ok {
+			s.mu.Lock()
+			s.rest = time.Now().Add(snapshotRest)
+			s.mu.Unlock()
+		}
+	case <-s.t.ctx.Done():
+	}
+}
+
+// rested waits until a snapshot may be taken; false says that this server stops.
+func (s *streams) rested() bool {
+	s.mu.Lock()
+	wait := time.Until(s.rest)
+	s.mu.Unlock()
+	select {
+	case <-time.After(wait):
+		return true
+	case <-s.t.ctx.Done():
+		return false
+	}
 }
 
 func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {

@@ -130,15 +130,20 @@ func (r *Replica) Reported(report []byte) {
 // sessionSize is how many bytes a session takes in a report.
 const sessionSize = 8
 
-// Restore replaces the state by a snapshot that a peer sent because this server
-// was too far behind for the log. The changes in between can't be told to the
-// clients that watch for them, so their connections are closed: they reconnect,
-// with their watches, to a server that is not behind.
-func (r *Replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
+// Load reads the state in a snapshot that a peer sent because this server was too far
+// behind for the log.
+func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
 	t, err := r.restore(meta, snap)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return func() { r.become(t) }, nil
+}
+
+// become replaces the state by that of a snapshot. The changes in between can't be told
+// to the clients that watch for them, so their connections are closed: they reconnect,
+// with their watches, to a server that is not behind.
+func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tree = t
@@ -155,7 +160,6 @@ func (r *Replica) Restore(meta storage.Meta, snap *storage.Snapshot) error {
 		return true
 	})
 	r.settleEntering()
-	return nil
 }
 
 // digests remembers this server's digest after each of the last entries, to be

@@ -393,11 +393,17 @@ func (m *watched) Lead(lead quorum.Leadership) {
 	m.Replica.Lead(lead)
 }
 
-// Restore implements quorum.StateMachine.
-func (m *watched) Restore(meta storage.Meta, snap *storage.Snapshot) error {
-	m.l.w.stats.Installs++
-	m.l.s.promise.commit = max(m.l.s.promise.commit, meta.Index)
-	return m.Replica.Restore(meta, snap)
+// Load implements quorum.StateMachine.
+func (m *watched) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
+	become, err := m.Replica.Load(meta, snap)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		m.l.w.stats.Installs++
+		m.l.s.promise.commit = max(m.l.s.promise.commit, meta.Index)
+		become()
+	}, nil
 }
 
 // A recorder turns the requests that a replica evaluates into the servers' log of

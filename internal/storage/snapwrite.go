@@ -33,6 +33,7 @@ type SnapshotWriter struct {
 	sum    hash.Hash
 	footer snapFooter
 	raw    bool // the bytes come from a peer as they are
+	whole  bool // it is on the disk, verified
 	buf    []byte
 	done   bool
 }
@@ -114,7 +115,7 @@ func (w *SnapshotWriter) WriteRaw(p []byte) error {
 func (w *SnapshotWriter) Offset() int64 { return w.off }
 
 func (w *SnapshotWriter) write(p []byte) error {
-	if w.done {
+	if w.done || w.whole {
 		return ErrClosed
 	}
 	if _, err := w.file.WriteAt(p, w.off); err != nil {
@@ -161,6 +162,9 @@ func (f pausingFile) ReadAt(p []byte, off int64) (int, error) {
 
 // finish completes the file, makes it durable and reads it back from the disk, still under its temporary name.
 func (w *SnapshotWriter) finish() error {
+	if w.whole {
+		return nil
+	}
 	if !w.raw {
 		w.footer.length = uint64(w.off + snapFooterSize)
 		w.sum.Sum(w.footer.sum[:0])
@@ -181,8 +185,20 @@ func (w *SnapshotWriter) finish() error {
 	if layout.meta.ClusterID != w.dir.log.cluster {
 		return fmt.Errorf("snapshot %s is of cluster %#x, this server of cluster %#x; it was not installed", w.tmp, layout.meta.ClusterID, w.dir.log.cluster)
 	}
-	w.meta = layout.meta
+	w.meta, w.whole = layout.meta, true
 	return nil
+}
+
+// Verify makes a snapshot that came from a peer durable and reads it back, which Install then needn't. It is still
+// no snapshot of the Dir; the caller closes what it returns. On an error that is not a FatalError the log goes on.
+func (w *SnapshotWriter) Verify() (*Snapshot, error) {
+	if w.done {
+		return nil, ErrClosed
+	}
+	if err := w.finish(); err != nil {
+		return nil, err
+	}
+	return openSnapshot(w.dir.fs, w.tmp)
 }
 
 // Commit completes the snapshot, verifies it by reading it back, and makes it the newest one. On an error
