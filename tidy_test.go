@@ -26,7 +26,7 @@ const (
 var largePackages = map[string]int{
 	"internal/check":   5350,
 	"internal/cli":     8000,
-	"internal/quorum":  7250,
+	"internal/quorum":  7500,
 	"internal/replica": 5750,
 	"internal/sim":     6000,
 	"internal/storage": 5750,

@@ -18,10 +18,16 @@ func AckedBy(nc net.Conn) func() bool {
 		return nil
 	}
 	return func() bool {
-		waiting := int32(0)
-		err := raw.Control(func(fd uintptr) {
-			syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&waiting)))
-		})
-		return err == nil && waiting == 0
+		acked := false
+		err := raw.Control(func(fd uintptr) { acked = allAcked(fd) })
+		return err == nil && acked
 	}
+}
+
+// allAcked reports whether the kernel says that nothing written to fd waits for the other
+// end. What it doesn't tell isn't acknowledged.
+func allAcked(fd uintptr) bool {
+	waiting := int32(0)
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&waiting)))
+	return errno == 0 && waiting == 0
 }
