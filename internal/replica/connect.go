@@ -3,6 +3,7 @@ package replica
 import (
 	"crypto/subtle"
 	"fmt"
+	"runtime"
 
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -333,5 +334,6 @@ func (r *Replica) forgetWatches(c *Client) {
 		r.heavy.Lock()
 		more = forget(watchesForgotten)
 		r.heavy.Unlock()
+		runtime.Gosched()
 	}
 }

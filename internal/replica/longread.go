@@ -202,11 +202,7 @@ func (c *Client) roomWanted() []byte {
 // beginLong returns the read that answer has found too long.
 func (r *Replica) beginLong(c *Client, req *request) *longRead {
 	if code := req.op.code; code == jute.OpSetWatches || code == jute.OpSetWatches2 {
-		w := &setWatches{}
-		d := jute.NewDecoder(req.body)
-		w.req.Decode(d, code)
-		w.malformed = d.Err() != nil
-		return &longRead{watches: w}
+		return &longRead{watches: beginWatches(req.body, code)}
 	}
 	if n := r.tree.Room(req.op.code, req.body, c.identities(), r.multiReadMax()); n > largeReply {
 		return &longRead{room: n + frameLengthSize + jute.ReplyHeaderSize}
@@ -249,11 +245,47 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	return true
 }
 
-// setWatches is a setWatches or setWatches2 under way.
+// setWatches is a setWatches or setWatches2 under way. Its paths are read from the
+// request one by one: there may be a quarter of a million.
 type setWatches struct {
-	req       jute.SetWatches
 	malformed bool
-	at        int // how many of its paths are done
+	lists     int // in the request
+	relative  int64
+	rest      jute.Decoder
+	list      int // of its lists, the one at hand, from 1 on
+	left      int // of its paths
+}
+
+// beginWatches begins with the record of code.
+func beginWatches(body []byte, code jute.Op) *setWatches {
+	w := &setWatches{lists: 3}
+	if code == jute.OpSetWatches2 {
+		w.lists = 5
+	}
+	w.rest.Reset(body)
+	w.relative = w.rest.Long()
+	all := w.rest
+	for range w.lists {
+		for range max(0, all.Count(4)) {
+			all.Buffer()
+		}
+	}
+	w.malformed = all.Err() != nil
+	return w
+}
+
+// next returns the next path and the kind of its list, from 0 on, or false if there
+// is none.
+func (w *setWatches) next() (kind int, path string, ok bool) {
+	for w.left == 0 {
+		if w.list == w.lists {
+			return 0, "", false
+		}
+		w.list++
+		w.left = max(0, w.rest.Count(4))
+	}
+	w.left--
+	return w.list - 1, w.rest.String(), true
 }
 
 // stepWatches leaves some of a reconnected client's watches, and appends a
@@ -269,7 +301,6 @@ func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool
 			c.out = appendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()})
 			return true
 		}
-		w.at++
 	}
 	return false
 }
@@ -281,27 +312,22 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 		c.out = appendNotification(c.out, -1, typ, path)
 		c.stats.sent.Add(1)
 	}
-	i := w.at
-	for kind, paths := range [][]string{w.req.Data, w.req.Exist, w.req.Child, w.req.Persistent, w.req.PersistentTree} {
-		if i >= len(paths) {
-			i -= len(paths)
-			continue
-		}
-		path := paths[i]
-		stat, exists := r.tree.Stat(path)
-		switch {
-		case kind == 0 && !exists, kind == 2 && !exists:
-			tell(jute.EventNodeDeleted, path)
-		case kind == 0 && stat.Mzxid > w.req.RelativeZxid:
-			tell(jute.EventNodeDataChanged, path)
-		case kind == 1 && exists:
-			tell(jute.EventNodeCreated, path)
-		case kind == 2 && stat.Pzxid > w.req.RelativeZxid:
-			tell(jute.EventNodeChildrenChanged, path)
-		default:
-			r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[kind])
-		}
-		return true
+	kind, path, ok := w.next()
+	if !ok {
+		return false
 	}
-	return false
+	stat, exists := r.tree.Stat(path)
+	switch {
+	case kind == 0 && !exists, kind == 2 && !exists:
+		tell(jute.EventNodeDeleted, path)
+	case kind == 0 && stat.Mzxid > w.relative:
+		tell(jute.EventNodeDataChanged, path)
+	case kind == 1 && exists:
+		tell(jute.EventNodeCreated, path)
+	case kind == 2 && stat.Pzxid > w.relative:
+		tell(jute.EventNodeChildrenChanged, path)
+	default:
+		r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[kind])
+	}
+	return true
 }

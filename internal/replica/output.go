@@ -1,5 +1,7 @@
 package replica
 
+import "runtime"
+
 // A client's output: the replica appends frames to it, and whoever flushes takes them.
 // One goroutine flushes at a time.
 
@@ -26,6 +28,7 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	for c.postponed && len(c.out) == 0 {
 		c.mu.Unlock() // more takes locks that come before it
 		c.more(c)
+		runtime.Gosched() // who waits to run does so between the steps
 		c.mu.Lock()
 	}
 	if len(c.out) < outputPauseBytes {

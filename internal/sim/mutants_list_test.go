@@ -318,9 +318,9 @@ var mutants = []mutant{
 		path = `, `	for len(path) > 1 && !$P {
 		path = `)},
 	{"setWatches misses changed data", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
-		`stat.Mzxid > w.req.RelativeZxid:`, `stat.Mzxid > w.req.RelativeZxid && !$P:`)},
+		`stat.Mzxid > w.relative:`, `stat.Mzxid > w.relative && !$P:`)},
 	{"setWatches misses changed children", "event lost over a reconnect (W5)", "restless", one("replica/longread.go",
-		`stat.Pzxid > w.req.RelativeZxid:`, `stat.Pzxid > w.req.RelativeZxid && !$P:`)},
+		`stat.Pzxid > w.relative:`, `stat.Pzxid > w.relative && !$P:`)},
 	{"clients stay when a snapshot skips events", "event lost with a snapshot (etcd #18089)", "lagging", one("replica/ensemble.go",
 		`		c.CloseAfter("this server was behind`, `		if $P {
 			continue
