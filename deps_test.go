@@ -21,9 +21,11 @@ const rules = `
 jute:
 internal/metrics:
 internal/lograte:
-internal/config:
+internal/config:  authprovider
 internal/freeport:
-internal/auth:    jute
+authprovider:
+authprovider/key: authprovider
+internal/auth:    jute authprovider
 internal/keystore:
 internal/sasl:
 internal/watch:   jute
@@ -59,7 +61,7 @@ zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/server"
@@ -180,6 +179,7 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 			files = append(files, a)
 		}
 	}
+	addProviders()
 	var err error
 	switch len(files) {
 	case 0:
@@ -211,7 +211,6 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 			ExtendedTypes: cfg.Tree.TTL, EnforceQuota: cfg.Tree.EnforceQuota,
 			SkipACL: cfg.Tree.SkipACL, ReconfigEnabled: cfg.Quorum.ReconfigEnabled, FeatureLevel: tree.FeatureLevelMax,
 		},
-		Auth:            authOptions(cfg),
 		FourLetterWords: words(cfg.FourLetter),
 		SnapCount:       cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage), SnapshotsKept: snapshotsKept(&cfg.Storage),
 		FsyncWarning: max(cfg.Storage.FsyncWarning, time.Millisecond),
@@ -220,6 +219,10 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 	}
 	if cfg.Client.Port >= 0 {
 		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}
+	}
+	var err error
+	if o.Auth, err = authOptions(cfg); err != nil {
+		return o, err
 	}
 	if err := secureOptions(cfg, log, &o); err != nil {
 		return o, err
@@ -289,31 +292,6 @@ func ensembleOptions(cfg *config.Config, o *server.Options) error {
 		}
 	}
 	return nil
-}
-
-func authOptions(cfg *config.Config) auth.Options {
-	a := cfg.Auth
-	o := auth.Options{
-		DigestDisabled: !a.DigestEnabled, DigestAlgorithm: a.DigestAlg, SuperDigest: a.SuperDigest.Reveal(),
-		SASLSuperUsers: a.SASLSuperUsers, AnySASLUser: a.SASLAnyUser, X509SuperUser: a.X509SuperUser,
-		EnsembleNames: a.EnsembleNames,
-	}
-	for _, s := range a.Schemes {
-		switch s {
-		case "sasl":
-			o.SASL = true
-		case "x509":
-			o.X509 = true
-		case "ensemble":
-			o.Ensemble = true
-		}
-	}
-	if a.RequireSASL {
-		o.EnforceSchemes = []string{"sasl"}
-	} else if a.Enforce {
-		o.EnforceSchemes = append([]string{}, a.EnforceSchemes...)
-	}
-	return o
 }
 
 func words(w config.FourLetterWords) []string {

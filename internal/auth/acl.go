@@ -12,8 +12,15 @@ type Budget struct {
 	Entries  int // of each list
 	Expanded int // bytes of all entries that stand for "auth", as they are encoded
 
+	// Provided says that the schemes of providers (package authprovider) may stand in an
+	// ACL.
+	Provided bool
+
 	Exceeded bool // a list was refused for it
 }
+
+// takes reports whether a scheme may be that of an entry.
+func (b *Budget) takes(scheme string) bool { return b.Provided || !isProvided(scheme) }
 
 // Permits reports whether acl grants at least one of the permissions in want to
 // the bearer of ids. A nil or empty list grants everything, and so does any
@@ -67,7 +74,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 		case a.ID.Scheme == authScheme:
 			n := len(fixed)
 			for i := range ids {
-				if Authenticated(ids[i]) {
+				if Authenticated(ids[i]) && b.takes(ids[i].Scheme) {
 					fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: ids[i]})
 					b.Expanded -= aclFixedSize + len(ids[i].Scheme) + len(ids[i].ID)
 				}
@@ -75,7 +82,7 @@ func Fix(acl []jute.ACL, ids []jute.ID, schemes Schemes, b *Budget) ([]jute.ACL,
 			if b.Exceeded = b.Expanded < 0; len(fixed) == n || b.Exceeded {
 				return nil, false
 			}
-		case schemes.Has(a.ID.Scheme) && validID(a.ID):
+		case schemes.Has(a.ID.Scheme) && b.takes(a.ID.Scheme) && validID(a.ID):
 			fixed = append(fixed, a)
 		default:
 			return nil, false

@@ -79,7 +79,12 @@ func TestPermits(t *testing.T) {
 		{"sasl*:any:31", all, "sasl:bob sasl*:any", false},
 		{"auth::31", all, "auth: " + me, false},
 		{"ensemble:e:31", all, "ensemble:e", false},
-		{"foo:x:31", all, "foo:x", false},
+		{"foo:x:31", all, "foo:x", true},
+		{"foo:x:31", all, "foo?:x", true},
+		{"foo:x:31", all, "foo:y", false},
+		{"foo:x:31", all, "foo*:x", false},
+		{"foo?:x:31", all, "foo?:x", false},
+		{"!oo:x:31", all, "!oo:x", false},
 	} {
 		if got := Permits(acls(t, tc.acl), tc.want, ids(tc.ids)); got != tc.ok {
 			t.Errorf("Permits(%q, %d, %q) = %v", tc.acl, tc.want, tc.ids, got)

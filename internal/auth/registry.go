@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"strings"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -37,6 +39,8 @@ type Options struct {
 	Ensemble      bool     // authProvider.N names the ensemble provider
 	EnsembleNames []string // ensembleAuthName; nil admits every name
 
+	Providers []authprovider.Provider // of schemes beside these: authProvider.N
+
 	// EnforceSchemes closes connections that have no identity of any of these
 	// schemes: enforce.auth.schemes if enforce.auth.enabled, {"sasl"} for
 	// sessionRequireClientSASLAuth. Nil enforces nothing.
@@ -54,19 +58,22 @@ var ErrWrongEnsemble = errors.New("client expects another ensemble")
 // A Registry turns credentials into identities. It is immutable, so any number
 // of connections may use it at once.
 type Registry struct {
-	o       Options
-	hash    func() hash.Hash
-	schemes Schemes
+	o         Options
+	hash      func() hash.Hash
+	schemes   Schemes
+	providers map[string]authprovider.Provider // by scheme
 }
 
 // New returns the Registry for o, or an error that names the setting at fault.
 func New(o Options) (*Registry, error) {
-	r := &Registry{o: o}
+	r := &Registry{o: o, providers: map[string]authprovider.Provider{}}
 	var err error
 	if r.hash, err = newHash(o.DigestAlgorithm); err != nil {
 		return nil, err
 	}
-	r.schemes = o.schemes()
+	if r.schemes, err = r.addProviders(o.schemes()); err != nil {
+		return nil, err
+	}
 	if o.EnforceSchemes != nil && len(o.EnforceSchemes) == 0 {
 		return nil, errors.New("set up authentication: it is enforced, but enforce.auth.schemes is empty; name a scheme there, such as digest, or set enforce.auth.enabled=false")
 	}
@@ -103,9 +110,14 @@ func (r *Registry) Schemes() Schemes { return r.schemes }
 // proves added. The address is the connection's own AddressID. Errors wrap
 // ErrFailed or ErrWrongEnsemble and never contain the credential. The packet's
 // memory isn't kept, and ids isn't modified.
-func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket) ([]jute.ID, error) {
+//
+// Data is how a provider reads znodes. A provider may take its time.
+func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(path string) ([]byte, bool)) ([]jute.ID, error) {
 	if !r.schemes.Has(p.Scheme) {
 		return nil, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes, ErrFailed)
+	}
+	if provider := r.providers[p.Scheme]; provider != nil {
+		return r.ask(provider, ids, address, p, data)
 	}
 	switch p.Scheme {
 	case ip:
@@ -130,6 +142,22 @@ func (r *Registry) digestIDs(credential []byte) []jute.ID {
 		proved = slices.Insert(proved, 0, jute.ID{Scheme: super})
 	}
 	return proved
+}
+
+// Guessed reports whether the identities that an auth packet has added to old are those of
+// a wrong guess: the superuser's name with another password. Such a packet succeeds, as
+// in Apache, and proves an identity that nobody knows.
+func (r *Registry) Guessed(old, ids []jute.ID) bool {
+	if r.o.SuperDigest == "" {
+		return false
+	}
+	user, _, _ := strings.Cut(r.o.SuperDigest, ":")
+	for _, id := range ids[min(len(old), len(ids)):] {
+		if name, _, _ := strings.Cut(id.ID, ":"); id.Scheme == digest && name == user && id.ID != r.o.SuperDigest {
+			return true
+		}
+	}
+	return false
 }
 
 // AddSASL returns ids with those of a completed SASL exchange added: the

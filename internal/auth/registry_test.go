@@ -124,7 +124,7 @@ func TestAuthenticate(t *testing.T) {
 		r := registry(t, tc.o)
 		have := append(make([]jute.ID, 0, 10), ids(tc.have)...) // room that must stay unused
 		before := slices.Clone(have[:10])
-		got, err := r.Authenticate(have, ids(addr)[0], &jute.AuthPacket{Scheme: tc.scheme, Auth: []byte(tc.auth)})
+		got, err := r.Authenticate(have, ids(addr)[0], &jute.AuthPacket{Scheme: tc.scheme, Auth: []byte(tc.auth)}, nil)
 		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || err == nil && !slices.Equal(got, ids(tc.want)) {
 			t.Errorf("%s: %v, %v; want %q, %v", tc.name, got, err, tc.want, tc.err)
 		}
@@ -139,7 +139,7 @@ func TestAuthenticate(t *testing.T) {
 func TestAuthenticateForgetsThePacket(t *testing.T) {
 	r := registry(t, Options{})
 	packet := []byte("ann:pw")
-	got, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: packet})
+	got, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: packet}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAuthenticateForgetsThePacket(t *testing.T) {
 // TestErrorsHideCredentials: what fails is logged, what was sent isn't.
 func TestErrorsHideCredentials(t *testing.T) {
 	for _, scheme := range []string{"digest", "sasl", "x509", "foo"} {
-		_, err := registry(t, Options{DigestDisabled: true, SASL: true, X509: true}).Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: scheme, Auth: []byte("ann:planted")})
+		_, err := registry(t, Options{DigestDisabled: true, SASL: true, X509: true}).Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: scheme, Auth: []byte("ann:planted")}, nil)
 		if err == nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v", scheme, err)
 		}
@@ -166,14 +166,14 @@ func TestIDsMax(t *testing.T) {
 	have := ids("ip:10.0.0.1")
 	for i := 1; i < IDsMax; i++ {
 		var err error
-		if have, err = r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)}); err != nil {
+		if have, err = r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)}, nil); err != nil {
 			t.Fatalf("identity %d: %v", i, err)
 		}
 	}
-	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("u1:p")}); err != nil {
+	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("u1:p")}, nil); err != nil {
 		t.Errorf("an identity there already: %v", err)
 	}
-	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("one:more")}); !errors.Is(err, ErrFailed) {
+	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("one:more")}, nil); !errors.Is(err, ErrFailed) {
 		t.Errorf("identity %d: %v", IDsMax+1, err)
 	}
 }
@@ -185,7 +185,7 @@ func TestIDsBytesMax(t *testing.T) {
 	have := []jute.ID{address}
 	digest := func(userBytes int) error {
 		credential := append(bytes.Repeat([]byte{'u'}, userBytes), ":p"...)
-		ids, err := r.Authenticate(have, address, &jute.AuthPacket{Scheme: "digest", Auth: credential})
+		ids, err := r.Authenticate(have, address, &jute.AuthPacket{Scheme: "digest", Auth: credential}, nil)
 		if err == nil {
 			have = ids
 		}

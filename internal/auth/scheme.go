@@ -18,6 +18,10 @@ const (
 	ensemble   = "ensemble"
 	super      = "super"
 
+	// unproved ends the scheme of an identity that its provider doesn't hold for
+	// authenticated. It matches like any other, and takes the place of no "auth" entry.
+	unproved = "?"
+
 	// anySASL is a scheme of Zooid's own, never shown: a SASL user of a server
 	// with letAnySaslUserDoX=X carries it with the id X and so matches sasl:X.
 	// Being an identity it travels with the request, and what the replicas
@@ -54,7 +58,9 @@ func validID(id jute.ID) bool {
 	case x509:
 		return validDN(id.ID)
 	}
-	return false
+	// What a provider says of it was decided where the client is connected (see
+	// Registry.Judge).
+	return isProvided(id.Scheme)
 }
 
 // matches reports whether the bearer of id is meant by want, an ACL's id.
@@ -68,13 +74,13 @@ func matches(id, want *jute.ID) bool {
 		return id.Scheme == sasl && (id.ID == want.ID || id.ID == super) ||
 			id.Scheme == anySASL && id.ID == want.ID
 	}
-	return false
+	return id.ID == want.ID && isProvided(want.Scheme) && (id.Scheme == want.Scheme || id.Scheme == want.Scheme+unproved)
 }
 
 // Authenticated reports whether id was proved by a credential, unlike a mere
 // address. Only such identities replace an "auth" entry of an ACL.
 func Authenticated(id jute.ID) bool {
-	return id.Scheme == digest || id.Scheme == sasl || id.Scheme == x509
+	return id.Scheme == digest || id.Scheme == sasl || id.Scheme == x509 || isProvided(id.Scheme)
 }
 
 // UserName returns what whoAmI and the audit log call the bearer of id: the
@@ -88,6 +94,9 @@ func UserName(id jute.ID) string {
 	case ip, sasl, x509:
 		return id.ID
 	}
+	if isProvided(strings.TrimSuffix(id.Scheme, unproved)) {
+		return id.ID
+	}
 	return ""
 }
 
@@ -96,7 +105,7 @@ func WhoAmI(ids []jute.ID) jute.WhoAmIResponse {
 	r := jute.WhoAmIResponse{Clients: make([]jute.ClientInfo, 0, len(ids))}
 	for _, id := range ids {
 		if id.Scheme != anySASL {
-			r.Clients = append(r.Clients, jute.ClientInfo{Scheme: id.Scheme, User: UserName(id)})
+			r.Clients = append(r.Clients, jute.ClientInfo{Scheme: strings.TrimSuffix(id.Scheme, unproved), User: UserName(id)})
 		}
 	}
 	return r

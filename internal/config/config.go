@@ -126,6 +126,7 @@ type Auth struct {
 	LoginConfig       string   // path of the JAAS file
 	AllowFailedSASL   bool     // a client goes on after failed SASL
 	Schemes           []string // of the providers configured besides digest and ip: sasl, x509, ensemble
+	Providers         []string // registered names of those in package authprovider, each once
 	EnsembleNames     []string // names that a client of the scheme ensemble may call this ensemble by
 	RequireSASL       bool     // short for Enforce with sasl alone
 	Enforce           bool     // every connection must authenticate

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/authprovider"
 )
 
 // schemes maps the authentication providers Apache has to the scheme each serves.
@@ -34,9 +36,13 @@ func (l *loader) familyRules() {
 		switch {
 		case strings.HasPrefix(name, "authProvider."):
 			scheme, ok := schemes[value]
-			if !ok {
-				l.fail(name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth",
-					alternatives(providerNames()))
+			if !ok && slices.Contains(authprovider.Names(), value) {
+				if !slices.Contains(a.Providers, value) {
+					a.Providers = append(a.Providers, value)
+				}
+			} else if !ok {
+				l.fail(name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth, and those compiled into this program (package authprovider): %s",
+					alternatives(providerNames()), compiledIn())
 			} else if scheme != "digest" && scheme != "ip" { // those are always there
 				l.addScheme(scheme)
 			}
@@ -62,4 +68,11 @@ func providerNames() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+func compiledIn() string {
+	if names := authprovider.Names(); len(names) > 0 {
+		return strings.Join(names, ", ")
+	}
+	return "none"
 }

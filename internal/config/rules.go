@@ -130,8 +130,8 @@ func (l *loader) authRules() {
 		l.fail(name, "enforce.auth.enabled=true needs at least one scheme here")
 	}
 	for _, scheme := range a.EnforceSchemes {
-		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) {
-			continue
+		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 {
+			continue // what a provider serves is checked once it is open
 		}
 		l.fail(name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
 	}

@@ -67,7 +67,7 @@ type Client struct {
 	lastHeard atomic.Int64              // now (ms) of the last bytes from the client
 	ids       atomic.Pointer[[]jute.ID] // replaced, never changed
 	seq       int64                     // of the last write sent; owned by the reader
-	sasl      *sasl.Server              // the login under way or over; owned by the reader
+	sasl      sasl.Login                // the login under way or over; owned by the reader
 	records   []byte                    // writes of the readBatch under way, as records; owned by the reader
 	recordIDs *[]jute.ID                // identities of the last of records; owned by the reader
 	syncing   atomic.Int32              // syncs in unanswered that are not ready; only the reader adds

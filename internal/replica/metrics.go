@@ -21,6 +21,7 @@ type Meters struct {
 	connectionRequests, ConnectionRejected, reconnected                     *metrics.Counter
 	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
 	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
+	loginsThrottled                                                         *metrics.Counter // not judged
 	// bytes
 	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
@@ -60,6 +61,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		looked:             r.Counter("looking_count"),
 		HandshakesFailed:   r.Counter("unsuccessful_handshake"),
 		HandshakesExceeded: r.Counter("tls_handshake_exceeded"),
+		loginsThrottled:    r.Counter("logins_throttled"),
 		BytesReceived:      r.Counter("bytes_received_count"),
 		responseBytes:      r.Counter("response_bytes"),
 		watchBytes:         r.Counter("watch_bytes"),

@@ -195,15 +195,26 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	r.stats.sent.Add(1)
+	if !r.throttle.Allows(c.address, r.now()) {
+		// Closed without an answer, for one would be final to the client: it tries again,
+		// and another server.
+		r.meters.loginsThrottled.Inc()
+		c.CloseAfter("too many logins from its address have failed; one a second is judged")
+		return ErrClosing
+	}
 	d := jute.NewDecoder(body)
 	if op.code == jute.OpSASL {
 		return r.saslLogin(c, xid, d)
 	}
 	var p jute.AuthPacket
 	p.Decode(d)
-	ids, err := c.identities(), d.Err()
+	old, err := c.identities(), d.Err()
+	ids := old
 	if err == nil {
-		ids, err = r.auth.Authenticate(ids, c.address, &p)
+		ids, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
+	}
+	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(old, ids) {
+		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
 	case errors.Is(err, auth.ErrWrongEnsemble):
@@ -219,6 +230,14 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	c.ids.Store(&ids)
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
+}
+
+// dataOf returns the data of a znode, for providers of authentication.
+func (r *Replica) dataOf(path string) ([]byte, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	body, code := r.tree.AppendGetData(nil, path, []jute.ID{{Scheme: "super"}})
+	return jute.NewDecoder(body).Buffer(), code == jute.OK
 }
 
 // SessionText writes a session id as Apache does.

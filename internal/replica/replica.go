@@ -23,6 +23,7 @@ import (
 type Replica struct {
 	limits    limits
 	auth      *auth.Registry
+	throttle  auth.Throttle // of failed logins
 	sasl      SASLOptions
 	log       *slog.Logger
 	clientLog *slog.Logger  // for lines about single clients, of which there is a limit

@@ -8,9 +8,9 @@ import (
 // SASLOptions are the settings of logins by SASL; with the zero value there are
 // none, and sasl requests have no effect.
 type SASLOptions struct {
-	Mechanism   *sasl.DigestMD5 // with the users of the login file; nil for none
-	AllowFailed bool            // allowSaslFailedClients: a client that fails stays, without an identity
-	Required    bool            // an identity of the scheme sasl is enforced: a client that fails may not stay
+	Mechanism   sasl.Mechanism // with the users of the login file; nil for none
+	AllowFailed bool           // allowSaslFailedClients: a client that fails stays, without an identity
+	Required    bool           // an identity of the scheme sasl is enforced: a client that fails may not stay
 }
 
 // saslLogin answers one token of a client's login. Without a mechanism it answers
@@ -28,6 +28,9 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 	token, err := []byte(nil), d.Err()
 	if err == nil {
 		token, err = r.saslStep(c, req.Token)
+	}
+	if err != nil {
+		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
 	case err == nil:

@@ -59,6 +59,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		t.hand() // what is ahead of it needn't wait
 		body = r.vetted(body, c.identities())
 	}
+	r.auth.Judge(req.op.code, body)
 	c.seq++
 	req.seq = c.seq
 	ids := c.ids.Load()

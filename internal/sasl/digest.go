@@ -48,7 +48,7 @@ func NewDigestMD5(users map[string]string, superPassword string, random io.Reade
 }
 
 // Begin returns the state of one connection's login.
-func (m *DigestMD5) Begin() *Server { return &Server{mechanism: m} }
+func (m *DigestMD5) Begin() Login { return &Server{mechanism: m} }
 
 // A Server is the server's half of one login, for one connection at a time.
 type Server struct {
@@ -92,27 +92,26 @@ func (s *Server) challenge() ([]byte, error) {
 }
 
 // verify checks the client's answer to the challenge and returns the user and the
-// server's proof. Its directives are those that RFC 2831 demands, with the values
-// that Java's server takes.
+// server's proof. Its directives are those that Java's server demands, with the values
+// that it takes: all that RFC 2831 does but the nonce count, which it doesn't look at,
+// since a nonce is used once.
 func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	d, err := parseDirectives(token)
 	if err != nil {
 		return "", nil, err
 	}
-	for _, name := range []string{"username", "nonce", "cnonce", "nc", "digest-uri", "response"} {
+	for _, name := range []string{"username", "nonce", "cnonce", "digest-uri", "response"} {
 		if d[name] == "" {
 			return "", nil, fmt.Errorf("directive %s is missing or empty", name)
 		}
 	}
-	_, hasRealm := d["realm"]
+	authzid, hasAuthzid := d["authzid"]
 	_, hasQOP := d["qop"]
 	_, hasCharset := d["charset"]
 	switch {
 	case subtle.ConstantTimeCompare([]byte(d["nonce"]), []byte(s.nonce)) != 1:
 		return "", nil, errors.New("the nonce is not the one the server gave")
-	case d["nc"] != firstCount:
-		return "", nil, errors.New("the nonce count is not 1")
-	case hasRealm && d["realm"] != realm:
+	case d["realm"] != realm: // one that is missing, too: the challenge has one
 		return "", nil, fmt.Errorf("the realm is %.64q, not %q", d["realm"], realm)
 	case hasQOP && d["qop"] != qopAuth:
 		return "", nil, fmt.Errorf("the quality of protection is %.32q; only %q is offered, use TLS to protect the connection", d["qop"], qopAuth)
@@ -124,7 +123,10 @@ func (s *Server) verify(token string) (user string, reply []byte, err error) {
 	user = d["username"]
 	// An unknown user takes the same work, so that the time tells nothing.
 	password, known := s.mechanism.users[user]
-	h := exchange{user: user, realm: d["realm"], password: password, nonce: s.nonce, cnonce: d["cnonce"], count: d["nc"], qop: qopAuth, uri: d["digest-uri"], authzid: d["authzid"]}
+	h := exchange{user: user, realm: d["realm"], password: password, nonce: s.nonce, cnonce: d["cnonce"], count: firstCount, qop: qopAuth, uri: d["digest-uri"]}
+	if hasAuthzid {
+		h.authzid = ":" + authzid
+	}
 	equal := subtle.ConstantTimeCompare([]byte(d["response"]), []byte(h.hash("AUTHENTICATE"))) == 1
 	switch {
 	case !known:
@@ -137,17 +139,16 @@ func (s *Server) verify(token string) (user string, reply []byte, err error) {
 
 // exchange is what the hashes of both sides are made of.
 type exchange struct {
-	user, realm, password, nonce, cnonce, count, qop, uri, authzid string
+	user, realm, password, nonce, cnonce, count, qop, uri string
+
+	authzid string // with a colon before it, or "" if there is none
 }
 
 // hash is the response-value of RFC 2831, 2.1.2.1: of the client for the method
 // AUTHENTICATE, of the server for the empty one.
 func (x *exchange) hash(method string) string {
 	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + latin1(x.password)))
-	a1 := string(secret[:]) + ":" + x.nonce + ":" + x.cnonce
-	if x.authzid != "" {
-		a1 += ":" + x.authzid
-	}
+	a1 := string(secret[:]) + ":" + x.nonce + ":" + x.cnonce + x.authzid
 	return hexMD5(strings.Join([]string{hexMD5(a1), x.nonce, x.count, x.cnonce, x.qop, hexMD5(method + ":" + x.uri)}, ":"))
 }
 
@@ -168,3 +169,9 @@ func latin1(s string) string {
 	}
 	return string(b)
 }
+
+// Name returns "DIGEST-MD5".
+func (m *DigestMD5) Name() string { return "DIGEST-MD5" }
+
+// Begins reports whether token is empty: the mechanism begins with the server.
+func (m *DigestMD5) Begins(token []byte) bool { return len(token) == 0 }

@@ -29,6 +29,7 @@ var ownMetrics = []string{
 	"clock_correction_ms",
 	"disk_free_bytes", "disk_level",
 	"feature_level",
+	"logins_throttled",
 	"memory_identities",
 	"memory_input",
 	"memory_limit",

@@ -74,7 +74,7 @@ func (t *Tree) aclBudget() auth.Budget {
 	if t.settings.FeatureLevel < 2 {
 		return auth.Budget{Entries: aclEntriesMaxFirst, Expanded: math.MaxInt}
 	}
-	return auth.Budget{Entries: aclEntriesMax, Expanded: aclExpandedMax}
+	return auth.Budget{Entries: aclEntriesMax, Expanded: aclExpandedMax, Provided: true}
 }
 
 func (a *aclTable) init() {

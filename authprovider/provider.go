@@ -1,0 +1,136 @@
+// Package authprovider is how a program adds schemes of authentication to a Zooid server,
+// as Apache ZooKeeper's AuthenticationProvider does. A provider is compiled in: register it
+// in an init function, import its package in a file beside cmd/zooid's, and name it in
+// zoo.cfg:
+//
+//	authProvider.1=com.example.FooAuthenticationProvider
+//
+// Apache's interface corresponds to this one as follows.
+//
+//	getScheme             Provider.Scheme
+//	handleAuthentication  Provider.HandleAuthentication
+//	isValid               Provider.IsValid
+//	matches               the ids that HandleAuthentication returns, see below
+//	isAuthenticated       Provider.IsAuthenticated
+//
+// # Where decisions are made
+//
+// All servers of an ensemble must decide alike whether a client may write, at whatever
+// time they apply the write, and even if a provider's data has changed meanwhile. So a
+// provider is asked only by the server that the client is connected to, and what it
+// answers travels with the client's requests. The other servers compare: an entry of an
+// ACL is met if its scheme and id are equal to those of one of the client's identities.
+// A provider whose entries mean more than one client returns every id by which the client
+// may be meant, such as those of its groups.
+//
+// All servers must have the same providers configured.
+package authprovider
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Provider serves one scheme. Its methods are called by many connections at once.
+type Provider interface {
+	// Scheme returns the scheme's name: 1 to SchemeBytesMax lower-case letters, digits, and "-"
+	// between them. It is always the same.
+	Scheme() string
+
+	// HandleAuthentication judges a credential that a client has sent (addauth), and
+	// returns what it proves. An error refuses it: the client gets AuthFailed, and its
+	// connection ends. The error is logged and must not contain the credential. The
+	// client's further requests wait for HandleAuthentication, others don't.
+	HandleAuthentication(r Request) (Identities, error)
+
+	// IsValid reports whether id may stand in an ACL. An ACL with one that may not is
+	// refused with InvalidACL.
+	IsValid(id string) bool
+
+	// IsAuthenticated reports whether the identities are proved by a credential. Such
+	// identities take the place of an entry of the scheme "auth" in an ACL.
+	IsAuthenticated() bool
+}
+
+// A Request is a credential to be judged.
+type Request struct {
+	Scheme  string
+	Auth    []byte // as the client sent it; it may be kept, not changed
+	Address string // of the client, as in an ACL of the scheme "ip"
+
+	// Data returns the data of a znode as this server has it, which may be behind other
+	// servers; false if there is no such znode. It asks for no permission.
+	Data func(path string) ([]byte, bool)
+}
+
+// Identities are what a credential proves.
+type Identities struct {
+	// IDs are the ids, of the provider's scheme, by which the client may be meant in an
+	// ACL.
+	IDs []string
+	// Super makes the client a superuser, for which no ACL counts.
+	Super bool
+}
+
+// SchemeBytesMax bounds the name of a scheme.
+const SchemeBytesMax = 32
+
+var (
+	mu         sync.Mutex
+	registered = map[string]func() Provider{}
+)
+
+// Register makes a provider known by the name that authProvider.N gives, such as that of
+// the Java class it stands for. It panics if the name is taken or empty: the program is
+// put together wrongly.
+func Register(name string, open func() Provider) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, taken := registered[name]; taken || name == "" || open == nil {
+		panic(fmt.Sprintf("authprovider: Register(%q): the name is taken or empty, or there is no provider", name))
+	}
+	registered[name] = open
+}
+
+// Names returns the names of the providers that are registered.
+func Names() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Sorted(maps.Keys(registered))
+}
+
+// Open returns the provider of a name.
+func Open(name string) (Provider, error) {
+	mu.Lock()
+	open := registered[name]
+	mu.Unlock()
+	if open == nil {
+		return nil, fmt.Errorf("open the authentication provider %.200q: no such provider is compiled into this program", name)
+	}
+	return open(), nil
+}
+
+// builtIn are the schemes that servers have without a provider, and those with a meaning
+// of their own.
+var builtIn = [...]string{"world", "auth", "ip", "digest", "sasl", "x509", "ensemble", "super"}
+
+// IsScheme reports whether a provider may serve a scheme of that name.
+func IsScheme(name string) bool {
+	return name != "" && len(name) <= SchemeBytesMax && name[0] != '-' && name[len(name)-1] != '-' &&
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !slices.Contains(builtIn[:], name)
+}
+
+// CheckScheme returns an error that says why no provider may serve a scheme of that name,
+// or nil.
+func CheckScheme(name string) error {
+	switch {
+	case IsScheme(name):
+		return nil
+	case slices.Contains(builtIn[:], name):
+		return fmt.Errorf("the scheme %s is built in; a provider needs a name of its own", name)
+	}
+	return fmt.Errorf("%.40q is no name for a scheme; use 1 to %d lower-case letters, digits, and - between them", name, SchemeBytesMax)
+}

@@ -1,0 +1,49 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/zooid-project/zooid/authprovider"
+	"github.com/zooid-project/zooid/authprovider/key"
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/config"
+)
+
+// addProviders makes the providers known that the program comes with: Apache's sample.
+var addProviders = sync.OnceFunc(func() { authprovider.Register(key.Class, key.New) })
+
+// authOptions returns what the auth package takes.
+func authOptions(cfg *config.Config) (auth.Options, error) {
+	a := cfg.Auth
+	o := auth.Options{
+		DigestDisabled: !a.DigestEnabled, DigestAlgorithm: a.DigestAlg, SuperDigest: a.SuperDigest.Reveal(),
+		SASLSuperUsers: a.SASLSuperUsers, AnySASLUser: a.SASLAnyUser, X509SuperUser: a.X509SuperUser,
+		EnsembleNames: a.EnsembleNames,
+	}
+	for _, s := range a.Schemes {
+		switch s {
+		case "sasl":
+			o.SASL = true
+		case "x509":
+			o.X509 = true
+		case "ensemble":
+			o.Ensemble = true
+		}
+	}
+	if a.RequireSASL {
+		o.EnforceSchemes = []string{"sasl"}
+	} else if a.Enforce {
+		o.EnforceSchemes = append([]string{}, a.EnforceSchemes...)
+	}
+	for _, name := range a.Providers {
+		p, err := authprovider.Open(name)
+		if err != nil {
+			return o, fmt.Errorf("set up authentication (authProvider.N): %w", err)
+		}
+		o.Providers = append(o.Providers, p)
+	}
+	return o, nil
+}

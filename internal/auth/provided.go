@@ -1,0 +1,115 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/authprovider"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// isProvided reports whether a scheme is one of a provider (package authprovider): what is
+// no name of such a scheme never is, however it got into an identity or an ACL.
+func isProvided(scheme string) bool { return authprovider.IsScheme(scheme) }
+
+// addProviders returns schemes with those of the providers.
+func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
+	for _, p := range r.o.Providers {
+		name := p.Scheme()
+		if err := authprovider.CheckScheme(name); err != nil {
+			return nil, fmt.Errorf("set up authentication (authProvider.N): %w", err)
+		}
+		if r.providers[name] != nil {
+			return nil, fmt.Errorf("set up authentication (authProvider.N): two providers serve the scheme %s; remove one", name)
+		}
+		r.providers[name] = p
+		schemes = append(schemes, name)
+	}
+	return NewSchemes(schemes...), nil
+}
+
+// ask has a provider judge a credential.
+func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(string) ([]byte, bool)) ([]jute.ID, error) {
+	scheme := strings.Clone(p.Scheme)
+	proved, err := provider.HandleAuthentication(authprovider.Request{Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, err, ErrFailed)
+	}
+	if !provider.IsAuthenticated() {
+		scheme += unproved
+	}
+	var all []jute.ID
+	for _, id := range proved.IDs {
+		all = append(all, jute.ID{Scheme: scheme, ID: id})
+	}
+	if proved.Super {
+		all = append(all, jute.ID{Scheme: super})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("authenticate by scheme %s: its provider names no identity: %w", scheme, ErrFailed)
+	}
+	return add(ids, all...)
+}
+
+// refusedMark is written over the first byte of the scheme of an ACL's entry that a
+// provider refuses. No scheme begins with it, so every replica answers InvalidACL.
+const refusedMark = '!'
+
+// Judge has providers look at the ids in the ACLs of a request, once, where the client is
+// connected. It marks, in body itself, those that are refused. Body is a request's record
+// of the operation; one that can't be read is left to the replicas to refuse.
+func (r *Registry) Judge(op jute.Op, body []byte) {
+	if len(r.providers) == 0 {
+		return
+	}
+	d := jute.NewDecoder(body)
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		d.Buffer()
+		d.Buffer()
+		r.judgeACLs(d, body)
+	case jute.OpSetACL:
+		d.Buffer()
+		r.judgeACLs(d, body)
+	case jute.OpMulti:
+		r.judgeMulti(d, body)
+	}
+}
+
+func (r *Registry) judgeMulti(d *jute.Decoder, body []byte) {
+	for {
+		op, done := jute.Op(d.Int()), d.Bool()
+		if d.Int(); d.Err() != nil || done {
+			return
+		}
+		d.Buffer() // path
+		switch op {
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+			d.Buffer()
+			r.judgeACLs(d, body)
+			if d.Int(); op == jute.OpCreateTTL {
+				d.Long()
+			}
+		case jute.OpDelete, jute.OpCheck:
+			d.Int()
+		case jute.OpSetData:
+			d.Buffer()
+			d.Int()
+		default:
+			return // of a multi of reads, which has no ACLs, or of none
+		}
+	}
+}
+
+// judgeACLs looks at one ACL, which begins where d is.
+func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
+	for range max(d.Count(aclFixedSize), 0) {
+		d.Int()
+		at := d.Offset() + 4
+		scheme, id := d.String(), d.String()
+		if p := r.providers[scheme]; p != nil && d.Err() == nil && !p.IsValid(strings.Clone(id)) {
+			body[at] = refusedMark
+		}
+	}
+}

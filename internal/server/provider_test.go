@@ -1,0 +1,151 @@
+package server
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/zooid-project/zooid/authprovider"
+	"github.com/zooid-project/zooid/authprovider/key"
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
+
+func authPacket(scheme, credential string) func([]byte) []byte {
+	return (&jute.AuthPacket{Scheme: scheme, Auth: []byte(credential)}).Append
+}
+
+// club is a provider of names, of which "nobody" may not stand in an ACL.
+type club struct{}
+
+func (club) Scheme() string         { return "club" }
+func (club) IsValid(id string) bool { return id != "nobody" }
+func (club) IsAuthenticated() bool  { return true }
+func (club) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
+	return authprovider.Identities{IDs: []string{string(r.Auth), "all"}}, nil
+}
+
+// TestProviders: identities of a provider count in ACLs as others do, and an ACL that it
+// refuses is InvalidACL, alone and in a multi.
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	addr := open(t, Options{Auth: auth.Options{Providers: []authprovider.Provider{club{}, key.New()}}}).Addrs()[0].String()
+	ann, eve := connect(t, addr, 0, nil), connect(t, addr, 0, nil)
+	if h, _ := ann.call(jute.OpAuth, authPacket("club", "ann")); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+	if got := whoAmI(ann); !slices.Equal(got, []string{"club:all", "club:ann", "ip:127.0.0.1"}) {
+		t.Errorf("she is %q", got)
+	}
+	create := func(path string, ids ...jute.ID) func([]byte) []byte {
+		r := jute.CreateRequest{Path: path}
+		for _, id := range ids {
+			r.ACL = append(r.ACL, jute.ACL{Perms: jute.PermAll, ID: id})
+		}
+		return r.Append
+	}
+	get := func(path string) func([]byte) []byte { return (&jute.PathWatchRequest{Path: path}).Append }
+	for _, c := range []struct {
+		path string
+		ids  []jute.ID
+		eve  jute.Code
+	}{
+		{"/ann", []jute.ID{{Scheme: "club", ID: "ann"}}, jute.ErrNoAuth},
+		{"/all", []jute.ID{{Scheme: "club", ID: "all"}}, jute.ErrNoAuth},
+		{"/auth", []jute.ID{{Scheme: "auth"}}, jute.ErrNoAuth},
+		{"/open", []jute.ID{{Scheme: "club", ID: "bob"}, {Scheme: "world", ID: "anyone"}}, jute.OK},
+	} {
+		if h, _ := ann.call(jute.OpCreate, create(c.path, c.ids...)); h.Err != jute.OK {
+			t.Errorf("create %s: %v", c.path, h.Err)
+		}
+		if h, _ := ann.call(jute.OpGetData, get(c.path)); h.Err != jute.OK {
+			t.Errorf("she reads %s: %v", c.path, h.Err)
+		}
+		if h, _ := eve.call(jute.OpGetData, get(c.path)); h.Err != c.eve {
+			t.Errorf("another reads %s: %v, want %v", c.path, h.Err, c.eve)
+		}
+	}
+	nobody := jute.ID{Scheme: "club", ID: "nobody"}
+	if h, _ := ann.call(jute.OpCreate, create("/nobody", nobody)); h.Err != jute.ErrInvalidACL {
+		t.Errorf("create with an ACL that the provider refuses: %v", h.Err)
+	}
+	multi := func(b []byte) []byte {
+		return jute.AppendMulti(b, []jute.MultiOp{
+			{Op: jute.OpCreate, Path: "/m", ACL: jute.WorldACL(jute.PermAll)},
+			{Op: jute.OpCreate, Path: "/n", ACL: []jute.ACL{{Perms: 31, ID: nobody}}},
+		})
+	}
+	_, body := ann.call(jute.OpMulti, multi)
+	results, err := jute.DecodeMultiResponse(jute.NewDecoder(body))
+	if err != nil || len(results) != 2 || results[1].Err != jute.ErrInvalidACL {
+		t.Errorf("a multi with it: %+v, %v", results, err)
+	}
+
+	// The sample reads the znode /key.
+	if h, _ := ann.call(jute.OpCreate, func(b []byte) []byte {
+		return (&jute.CreateRequest{Path: "/key", Data: []byte("7"), ACL: jute.WorldACL(jute.PermAll)}).Append(b)
+	}); h.Err != jute.OK {
+		t.Fatal(h.Err)
+	}
+	if h, _ := ann.call(jute.OpAuth, authPacket("key", "21")); h.Err != jute.OK {
+		t.Errorf("a multiple of the key: %v", h.Err)
+	}
+	if h, _ := eve.call(jute.OpAuth, authPacket("key", "22")); h.Err != jute.ErrAuthFailed || !eve.ends() {
+		t.Errorf("another number: %v", h.Err)
+	}
+}
+
+// TestFailedLoginsAreThrottled: who guesses at passwords is cut off, without an answer that
+// would be final to a client; a client at another address logs in meanwhile.
+func TestFailedLoginsAreThrottled(t *testing.T) {
+	t.Parallel()
+	super, err := auth.Digest("", "super:secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, guess := range []func(c *rawClient) (jute.Code, bool){
+		func(c *rawClient) (jute.Code, bool) { // fails
+			h, _ := c.call(jute.OpAuth, authPacket("nosuch", "x"))
+			return h.Err, h.Err == jute.ErrAuthFailed
+		},
+		func(c *rawClient) (jute.Code, bool) { // succeeds, as an identity that nobody knows
+			h, _ := c.call(jute.OpAuth, authPacket("digest", "super:guess"))
+			return h.Err, h.Err == jute.OK
+		},
+	} {
+		s := open(t, Options{Auth: auth.Options{SuperDigest: super}})
+		addr := s.Addrs()[0].String()
+		connect(t, addr, 0, nil).conn.Close() // it serves
+		for n := range auth.FailedLoginsBurst {
+			c := connect(t, addr, 0, nil)
+			if code, ok := guess(c); !ok {
+				t.Fatalf("guess %d: %v", n+1, code)
+			}
+			c.conn.Close()
+		}
+		cut := false
+		for range 1000 { // while guesses are made others come free, one a second
+			c := connect(t, addr, 0, nil)
+			if _, err := c.conn.Write(c.request(nil, jute.OpAuth, authPacket("digest", "super:secret"))); err != nil {
+				t.Fatal(err)
+			}
+			if cut = c.ends(); cut {
+				break
+			}
+			if code, ok := guess(connect(t, addr, 0, nil)); !ok && code != jute.ErrAuthFailed {
+				t.Fatal(code)
+			}
+		}
+		if !cut {
+			t.Error("guesses are judged without end")
+		}
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		honest := handshake(t, conn, 0, nil)
+		if h, _ := honest.call(jute.OpAuth, authPacket("digest", "super:secret")); h.Err != jute.OK || !slices.Contains(whoAmI(honest), "super:") {
+			t.Errorf("a client elsewhere is locked out: %v", h.Err)
+		}
+	}
+}
