@@ -185,7 +185,7 @@ func TestMemoryLimit(t *testing.T) {
 		if h, _ := m.old.call(jute.OpCreate, creating("/big", make([]byte, 900_000), 0)); h.Err != jute.OK {
 			t.Fatal(h.Err)
 		}
-		m.fillsBy(4, "output", func(c *rawClient) (stream []byte) { // they don't read
+		m.fillsBy(9, "output", func(c *rawClient) (stream []byte) { // they don't read
 			for range 60 {
 				stream = c.request(stream, jute.OpGetData, reading("/big", false))
 			}
