@@ -11,11 +11,10 @@ import (
 // An error means that the entry can't be applied: it is corrupt, out of order,
 // or from a newer version. The replica must stop then; the entry changed nothing.
 func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) error {
-	if err := t.validate(batch); err != nil {
+	records, err := t.validate(batch)
+	if err != nil {
 		return err
 	}
-	var records Records
-	records.begin(batch, &t.identities)
 	if err := t.follow(term, index, records.Time()); err != nil {
 		return err
 	}
@@ -30,9 +29,7 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 		t.scratch = t.scratch[:0]
 		t.result.reset(&t.request)
 		t.result.Time = t.position.time
-		if err := t.apply(&t.request, &t.result); err != nil {
-			return err
-		}
+		t.apply(&t.request, &t.result)
 		if visit != nil {
 			visit(&t.result)
 		}
@@ -41,7 +38,16 @@ func (t *Tree) Apply(term, index uint64, batch []byte, visit func(*Result)) erro
 	if t.compacts() {
 		t.compact(min(i*compactPerRequest, compactSlots))
 	}
-	return records.Err()
+	accepted(records.Err())
+	return nil
+}
+
+// accepted panics if what validate has read can't be read again: a part of the entry is
+// applied by then.
+func accepted(err error) {
+	if err != nil {
+		panic("tree: a validated entry can't be applied: " + err.Error())
+	}
 }
 
 // scratchKeep bytes of paths and resultKeep events and results are the most whose memory
@@ -61,41 +67,41 @@ func (t *Tree) dropLarge() {
 	}
 }
 
-// apply evaluates one request.
-func (t *Tree) apply(q *Request, r *Result) error {
+// apply evaluates one request of a validated batch.
+func (t *Tree) apply(q *Request, r *Result) {
 	r.Zxid = t.position.zxid
 	switch q.Op {
 	case jute.OpCreateSession:
 		t.createSession(q, r)
-		return nil
+		return
 	case OpAttach:
 		t.attach(q, r)
-		return nil
+		return
 	case OpExpire:
 		t.expire(q, r)
-		return nil
+		return
 	case OpEnter:
 		t.enter(q, r)
-		return nil
+		return
 	}
 	if q.Session != 0 {
 		if r.Outcome = t.admit(q); r.Outcome != Applied {
 			r.Err = outcomeCode(r.Outcome)
-			return nil
+			return
 		}
 		r.Zxid = t.nextZxid()
 		t.write(q, r)
-		return nil
+		return
 	}
 	switch q.Op {
 	case OpSettings:
-		return t.applySettings(q.Body)
+		t.applySettings(q.Body)
 	case OpSecret:
 		t.applySecret(q.Body, r)
 	case OpMembers:
 		t.beginMembers(string(q.Body), q.Seq == MembersInForce, r)
 	case OpChange:
-		return t.stepChange(q.Body, r)
+		t.stepChange(q.Body, r)
 	case jute.OpDeleteContainer:
 		t.reap(q, r)
 	case jute.OpCloseSession:
@@ -104,7 +110,6 @@ func (t *Tree) apply(q *Request, r *Result) error {
 		r.Zxid = t.nextZxid()
 		t.write(q, r)
 	}
-	return nil
 }
 
 func outcomeCode(o Outcome) jute.Code {
@@ -117,15 +122,12 @@ func outcomeCode(o Outcome) jute.Code {
 	return jute.OK
 }
 
-func (t *Tree) applySettings(body []byte) error {
+func (t *Tree) applySettings(body []byte) {
 	s, err := t.decodeSettings(jute.NewDecoder(body))
-	if err != nil {
-		return err
-	}
+	accepted(err)
 	t.totals.digest -= t.settingsDigest()
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
-	return nil
 }
 
 // write evaluates a request that has its zxid.

@@ -80,15 +80,13 @@ func decodeStep(body []byte) (id int64, step ChangeStep, err error) {
 // stepChange applies an OpChange. The leader may ask twice, and a former leader's
 // request may come late: a step that doesn't follow is ignored. The last step's
 // result is that of the reconfig.
-func (t *Tree) stepChange(body []byte, r *Result) error {
+func (t *Tree) stepChange(body []byte, r *Result) {
 	id, step, err := decodeStep(body)
-	if err != nil {
-		return err
-	}
+	accepted(err)
 	c := t.change
 	if c.id == 0 || id != c.id || c.named != (step == ChangeDone) {
 		r.Outcome = Ignored
-		return nil
+		return
 	}
 	r.Zxid = t.nextZxid()
 	slot := t.find(pathConfig)
@@ -96,17 +94,16 @@ func (t *Tree) stepChange(body []byte, r *Result) error {
 		c.named = true
 		t.setChange(c)
 		t.setMembers(slot, c.text, r)
-		return nil
+		return
 	}
 	t.setChange(change{})
 	r.Op, r.Session, r.Cnx, r.Seq, r.Xid = jute.OpReconfig, c.session, c.cnx, c.seq, c.xid
 	if step == ChangeDropped {
 		r.Err = jute.ErrNewConfigNoQuorum
-		return nil
+		return
 	}
 	n := t.at(slot)
 	r.Data, r.Stat = t.data(n), t.stat(n)
-	return nil
 }
 
 // A Change is a change of membership under way.

@@ -214,29 +214,31 @@ func identitiesSize(b []byte) (int, error) {
 }
 
 // validate reads a whole batch, so that one that is corrupt or from a newer
-// version changes nothing.
-func (t *Tree) validate(batch []byte) error {
+// version changes nothing, and returns its records, which can't fail any more. It is the
+// only place where an entry is refused.
+func (t *Tree) validate(batch []byte) (Records, error) {
 	var r Records
-	r.begin(batch, nil)
+	r.begin(batch, &t.identities)
+	records := r
 	level := t.settings.FeatureLevel
 	var q Request
 	for {
 		if _, ok := r.next(&q); !ok {
-			return r.err
+			return records, r.err
 		}
 		if needs := LevelOf(q.Op); needs == 0 || needs > level {
-			return &NewerError{What: fmt.Sprintf("operation %d of session %#x at feature level %d", q.Op, q.Session, level), This: level, Wants: needs}
+			return records, &NewerError{What: fmt.Sprintf("operation %d of session %#x at feature level %d", q.Op, q.Session, level), This: level, Wants: needs}
 		}
 		if q.Op == OpSettings && q.Session == 0 {
 			s, err := t.decodeSettings(jute.NewDecoder(q.Body))
 			if err != nil {
-				return err
+				return records, err
 			}
 			level = max(level, s.FeatureLevel)
 		}
 		if q.Op == OpChange && q.Session == 0 {
 			if _, _, err := decodeStep(q.Body); err != nil {
-				return err
+				return records, err
 			}
 		}
 	}

@@ -239,7 +239,7 @@ func TestRecords(t *testing.T) {
 		t.Fatalf("after the last record: %v, time %d", records.Err(), records.Time())
 	}
 	for cut := 1; cut < len(batch); cut++ {
-		if err := New(Options{}).validate(batch[:cut]); (err == nil) != (cut == batchHeaderSize || cut == batchHeaderSize+len(AppendRecord(nil, &want[0]))) {
+		if _, err := New(Options{}).validate(batch[:cut]); (err == nil) != (cut == batchHeaderSize || cut == batchHeaderSize+len(AppendRecord(nil, &want[0]))) {
 			t.Errorf("a batch cut to %d bytes: %v", cut, err)
 		}
 	}
