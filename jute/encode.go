@@ -43,13 +43,3 @@ func AppendStrings(b []byte, v []string) []byte {
 	}
 	return b
 }
-
-// BeginFrame appends room for a frame's length and returns the offset at which
-// the frame starts, to be handed to EndFrame once its payload is appended.
-func BeginFrame(b []byte) ([]byte, int) { return append(b, 0, 0, 0, 0), len(b) }
-
-// EndFrame writes the length of the frame that begins at start.
-func EndFrame(b []byte, start int) []byte {
-	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
-	return b
-}

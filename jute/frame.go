@@ -21,6 +21,49 @@ func (e *FrameSizeError) Error() string {
 	return fmt.Sprintf("frame of %d bytes: the limit is %d (jute.maxbuffer); this is either a malformed message or too large", e.Size, e.Max)
 }
 
+// BeginFrame appends room for a frame's length and returns the offset at which
+// the frame starts, to be handed to EndFrame once its payload is appended.
+func BeginFrame(b []byte) ([]byte, int) { return append(b, 0, 0, 0, 0), len(b) }
+
+// EndFrame writes the length of the frame that begins at start.
+func EndFrame(b []byte, start int) []byte {
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+	return b
+}
+
+// AppendFrame appends a whole frame of one record, such as a ConnectRequest; record is the
+// record's Append.
+func AppendFrame(b []byte, record func([]byte) []byte) []byte {
+	b, start := BeginFrame(b)
+	return EndFrame(record(b), start)
+}
+
+// AppendRequest appends the whole frame of a request; record is its record's Append, or nil
+// for a request without a record.
+func AppendRequest(b []byte, xid int32, op Op, record func([]byte) []byte) []byte {
+	b, start := BeginFrame(b)
+	h := RequestHeader{Xid: xid, Op: op}
+	if b = h.Append(b); record != nil {
+		b = record(b)
+	}
+	return EndFrame(b, start)
+}
+
+// AppendReply appends the whole frame of a reply or notification; record is its record's
+// Append, or nil for a reply without a record.
+func AppendReply(b []byte, h ReplyHeader, record func([]byte) []byte) []byte {
+	b, start := BeginFrame(b)
+	if b = h.Append(b); record != nil {
+		b = record(b)
+	}
+	return EndFrame(b, start)
+}
+
+// Encoded returns a record's Append for a record that is encoded already.
+func Encoded(record []byte) func([]byte) []byte {
+	return func(b []byte) []byte { return append(b, record...) }
+}
+
 // ReadFrame reads one frame's payload of at most limit bytes into buf, growing it
 // as bytes arrive rather than as the length promises, and returns the payload.
 // Errors are those of r, io.ErrUnexpectedEOF for a frame cut short, and

@@ -110,11 +110,11 @@ func (r *Replica) refuse(c *Client, out []byte, v verdict, xid int32) []byte {
 			l.left = true
 		}
 		c.closeLocked("its client closed the session")
-		return appendReply(out, h)
+		return jute.AppendReply(out, h, nil)
 	case noSuchOp:
 		h.Zxid = -1
 		c.closeLocked("it sent an operation that does not exist or is not for clients")
 	}
 	h.Err = refusals[v]
-	return appendReply(out, h)
+	return jute.AppendReply(out, h, nil)
 }

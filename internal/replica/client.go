@@ -297,12 +297,7 @@ func (c *Client) reply(h jute.ReplyHeader, body func([]byte) []byte) {
 	if c.closing || c.closed {
 		return
 	}
-	out, start := jute.BeginFrame(c.out)
-	out = h.Append(out)
-	if body != nil {
-		out = body(out)
-	}
-	c.out = jute.EndFrame(out, start)
+	c.out = jute.AppendReply(c.out, h, body)
 	c.stats.sent.Add(1)
 	c.queued()
 }

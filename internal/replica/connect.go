@@ -249,9 +249,7 @@ func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why stri
 	r.settled(c)
 	c.mu.Lock()
 	c.attach, c.applied = nil, true
-	var start int
-	c.out, start = jute.BeginFrame(c.out)
-	c.out = jute.EndFrame(reply.Append(c.out), start)
+	c.out = jute.AppendFrame(c.out, reply.Append)
 	r.stats.sent.Add(1)
 	if why != "" {
 		c.closeLocked(why)

@@ -229,7 +229,7 @@ func (r *Replica) stepScan(c *Client, scan *tree.Scan, req *request) (done bool)
 	h := jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: code}
 	switch {
 	case code != jute.OK:
-		c.out = appendReply(c.out, h)
+		c.out = jute.AppendReply(c.out, h, nil)
 		return true
 	case len(c.out) == 0:
 		c.out = scan.Body
@@ -293,12 +293,12 @@ func (w *setWatches) next() (kind int, path string, ok bool) {
 // shows.
 func (r *Replica) stepWatches(c *Client, w *setWatches, req *request) (done bool) {
 	if w.malformed {
-		c.out = appendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError})
+		c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid(), Err: jute.ErrMarshallingError}, nil)
 		return true
 	}
 	for range setWatchesStep {
 		if !r.setWatch(c, w) {
-			c.out = appendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()})
+			c.out = jute.AppendReply(c.out, jute.ReplyHeader{Xid: req.xid, Zxid: r.tree.LastZxid()}, nil)
 			return true
 		}
 	}

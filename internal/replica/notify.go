@@ -43,8 +43,6 @@ func (r *Replica) fire(ev *tree.Event, zxid int64) {
 
 // appendNotification appends a whole notification frame.
 func appendNotification(b []byte, zxid int64, typ jute.EventType, path string) []byte {
-	b, start := jute.BeginFrame(b)
-	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
 	ev := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
-	return jute.EndFrame(ev.Append(h.Append(b)), start)
+	return jute.AppendReply(b, jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}, ev.Append)
 }

@@ -13,13 +13,7 @@ type pipeline struct{ xid int32 }
 // request appends one request.
 func (p *pipeline) request(b []byte, op jute.Op, record func([]byte) []byte) []byte {
 	p.xid++
-	b, start := jute.BeginFrame(b)
-	h := jute.RequestHeader{Xid: p.xid, Op: op}
-	b = h.Append(b)
-	if record != nil {
-		b = record(b)
-	}
-	return jute.EndFrame(b, start)
+	return jute.AppendRequest(b, p.xid, op, record)
 }
 
 func creating(path string, data []byte, mode jute.CreateMode) func([]byte) []byte {

@@ -34,12 +34,6 @@ func (r *Replica) answer(c *Client, out []byte, req *request, body []byte) ([]by
 
 var noHeader [jute.ReplyHeaderSize]byte
 
-// appendReply appends a whole frame that is only a header.
-func appendReply(b []byte, h jute.ReplyHeader) []byte {
-	b, start := jute.BeginFrame(b)
-	return jute.EndFrame(h.Append(b), start)
-}
-
 // complete answers the write at the head of c's queue, and runs the reads that
 // waited behind it.
 func (r *Replica) complete(c *Client, res *tree.Result, now int64) {

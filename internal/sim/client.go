@@ -148,8 +148,7 @@ func (c *client) dialled(k *conn) {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
 	c.record(history.Event{Kind: history.KindConnect, Conn: k.id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
-	b, start := jute.BeginFrame(nil)
-	k.write(jute.EndFrame(q.Append(b), start))
+	k.write(jute.AppendFrame(nil, q.Append))
 	w.stats.Connects++
 	c.timeout = c.asksTimeout()
 	c.beat(k)
@@ -245,9 +244,7 @@ func (c *client) send(op jute.Op, xid int32, body []byte) {
 	c.sent = c.w.now
 	c.w.stats.Requests++
 	c.record(history.Event{Kind: history.KindRequest, Conn: c.conn.id, Xid: xid, Num: int32(op), Body: body})
-	h := jute.RequestHeader{Xid: xid, Op: op}
-	b, start := jute.BeginFrame(nil)
-	c.conn.write(jute.EndFrame(append(h.Append(b), body...), start))
+	c.conn.write(jute.AppendRequest(nil, xid, op, jute.Encoded(body)))
 }
 
 // freeze stops the client for a while. Going on, it has a request to send before
