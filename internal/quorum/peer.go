@@ -14,13 +14,6 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A Member is one server of the group, as its configuration names it.
-type Member struct {
-	ID       uint64
-	Addrs    []string // of its peer port, "host:port"; names are resolved at each dial
-	Observer bool     // follows the log without a vote (raft calls it a learner)
-}
-
 // Options says what a Peer works on.
 type Options struct {
 	ID            uint64

@@ -38,6 +38,13 @@ import (
 // What was decided without that, at feature level 1 or before a server lost its
 // disk, is brought about by settle.
 
+// A Member is one server of the group, as its configuration names it.
+type Member struct {
+	ID       uint64
+	Addrs    []string // of its peer port, "host:port"; names are resolved at each dial
+	Observer bool     // follows the log without a vote (raft calls it a learner)
+}
+
 // A Membership is who the servers are to be, as the state machine knows it.
 type Membership struct {
 	Members []Member // named by the state machine; empty if it names none yet

@@ -3,8 +3,6 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -69,73 +67,12 @@ func (s *snapshots) written(l *Loop, e Event) {
 	l.o.Shell.Purge(l.o.SnapshotsKept)
 }
 
-// snapshotWriter writes images to files, and removes old ones, each on a goroutine
-// of its own.
-type snapshotWriter struct {
-	dir  *storage.Dir
-	log  *slog.Logger
-	tell func(Event)
-	stop chan struct{}
-	wg   sync.WaitGroup
-}
-
-func (w *snapshotWriter) start(meta storage.Meta, image Image) {
-	w.wg.Go(func() {
-		p := pace{stop: w.stop, since: time.Now()}
-		n, err := WriteImage(w.dir, meta, image, p.pause)
-		w.tell(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err})
-	})
-}
-
-// purge removes what snapshots that are kept make superfluous. Unlinking a hundred
-// megabytes takes milliseconds, which clients would wait for on the loop's goroutine.
-func (w *snapshotWriter) purge(keep int) {
-	w.wg.Go(func() { Purge(w.dir, keep, w.log) })
-}
-
 // Purge is what a Shell's Purge does, and waits for it. An error that ends the
 // log is found by the loop's next tick.
 func Purge(dir *storage.Dir, keep int, log *slog.Logger) {
 	if _, _, err := dir.Purge(keep); err != nil {
 		log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)
 	}
-}
-
-// close ends a snapshot under way and waits for it, and for a purge.
-func (w *snapshotWriter) close() {
-	close(w.stop)
-	w.wg.Wait()
-}
-
-// pace makes a snapshot work in short turns and rest after each, three times as
-// long: a turn that took longer was in somebody's way.
-type pace struct {
-	stop  <-chan struct{}
-	since time.Time // when this turn began
-}
-
-const (
-	// snapshotTurn is how long a snapshot works before it rests. On two processors,
-	// who serves clients may have to wait for that long.
-	snapshotTurn = 200 * time.Microsecond
-	// snapshotRestMax bounds what a busy machine, or a disk that stalls, makes of a
-	// million znodes and their 4000 turns.
-	snapshotRestMax = 3 * time.Millisecond
-)
-
-// pause rests at the end of a turn. It returns ErrStopped once stop is closed.
-func (p *pace) pause() error {
-	worked := time.Since(p.since)
-	if worked < snapshotTurn {
-		return nil
-	}
-	select {
-	case <-p.stop:
-		return ErrStopped
-	case <-time.After(min(3*worked, snapshotRestMax)):
-	}
-	p.since = time.Now()
-	return nil
 }
 
 // WriteImage writes an image to a snapshot file and closes it; the file is on

@@ -87,7 +87,3 @@ func (t *transport) twinOf(a arrival) string {
 	}
 	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory", r.id, strings.Join(r.addrs, ", "), sameID)
 }
-
-// sameID is the part of a refusal by which a server knows that another one has its
-// id. Its words are part of the protocol.
-const sameID = "two servers have the same myid"

@@ -95,7 +95,7 @@ var mutants = []mutant{
 		return
 	}
 	member := contains(l.conf, e.From)`},
-		{"quorum/join.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
+		{"quorum/joining.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
 	}},
 	{"question believed without asking the server", "a stranger takes a vote away", "twins", one("quorum/lost.go",
 		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
@@ -107,7 +107,7 @@ var mutants = []mutant{
 		`	if c.refused {`, `	if c.refused && !$P {`)},
 	{"TTL znode removed at half its time", "data removed too early", "", one("tree/container.go",
 		`return idle > k.owner`, `return idle > k.owner/chosen[int64]($P, 2, 1)`)},
-	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/join.go",
+	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/joining.go",
 		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
 		`changes = append(changes, change(pb.ConfChangeRemoveNode, id))`, `if !$P {

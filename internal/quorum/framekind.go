@@ -1,0 +1,34 @@
+package quorum
+
+// FrameKind says what a frame on a connMessages connection holds.
+type FrameKind byte
+
+// The kinds of frame.
+const (
+	FrameRaft    FrameKind = 1 // a raft message
+	FrameForward FrameKind = 2 // requests of a follower's clients, for the leader
+	FrameReport  FrameKind = 3 // what StateMachine.Report returned on a follower
+	FrameMembers FrameKind = 4 // the members' addresses, for a server of level 2 and up; see introduce.go
+	FrameClock   FrameKind = 6 // the sender's time, ms since 1970 (clocks.go); only for servers of feature level 2 on
+	FrameDigest  FrameKind = 5 // a digest of the state (doubts.go); only for servers of feature level 2 on
+)
+
+// Event returns what a frame from a peer, on the connection of that number, means to
+// the Loop; ok is false for a kind that this version doesn't know.
+func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
+	switch k {
+	case FrameRaft:
+		return Event{Kind: EventRaft, From: from, Conn: conn, Data: payload}, true
+	case FrameForward:
+		return Event{Kind: EventForward, From: from, Data: payload}, true
+	case FrameReport:
+		return Event{Kind: EventReport, From: from, Data: payload}, true
+	case FrameMembers:
+		return Event{Kind: EventMembers, From: from, Data: payload}, true
+	case FrameClock:
+		return Event{Kind: EventClock, From: from, Data: payload}, true
+	case FrameDigest:
+		return Event{Kind: EventDigest, From: from, Data: payload}, true
+	}
+	return Event{}, false
+}
