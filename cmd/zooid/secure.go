@@ -3,19 +3,16 @@
 package main
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
-	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -106,35 +103,4 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 			log.Info("the key and trust stores of the " + what + " have changed; new connections use them")
 		},
 	}
-}
-
-// sectionDefault is the section of the login file that Apache's server looks for
-// unless told otherwise; that one may be missing.
-const sectionDefault = "Server"
-
-// loginMechanism reads the login file and returns the mechanism for its users, or
-// nil if there is no file, or it has no section for the server.
-func loginMechanism(a *config.Auth) (*sasl.DigestMD5, error) {
-	var sections []sasl.Section
-	if a.LoginConfig != "" {
-		text, err := os.ReadFile(a.LoginConfig)
-		if err != nil {
-			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
-		}
-		if sections, err = sasl.ParseLogin(a.LoginConfig, text); err != nil {
-			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
-		}
-	}
-	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == a.SASLSection })
-	switch {
-	case i < 0 && a.SASLSection != sectionDefault:
-		return nil, fmt.Errorf("set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
-	case i < 0:
-		return nil, nil
-	}
-	users, err := sections[i].Users()
-	if err != nil {
-		return nil, fmt.Errorf("set up logins by SASL: %w", err)
-	}
-	return sasl.NewDigestMD5(users, a.SASLSuperPassword.Reveal(), rand.Reader), nil
 }

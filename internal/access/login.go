@@ -8,6 +8,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/scram"
 )
 
 // sectionDefault is the section of the login file that Java's clients look for;
@@ -19,6 +20,8 @@ type login struct {
 	file    string
 	section string // "" for sectionDefault
 	off     bool   // zookeeper.sasl.client=false
+
+	mechanism string // DIGEST-MD5 or SCRAM-SHA-256; "" for the former
 
 	user, password string // user is "" for no login
 }
@@ -46,6 +49,21 @@ func (l *login) setFile(file string) error {
 	return nil
 }
 
+// The mechanisms of a login by password.
+const (
+	digestMD5   = "DIGEST-MD5"
+	scramSHA256 = "SCRAM-SHA-256"
+)
+
+// SetMechanism takes the mechanism of a login by SASL.
+func (a *Access) SetMechanism(name string) error {
+	if name != digestMD5 && name != scramSHA256 {
+		return fmt.Errorf("%.40q is no mechanism; want %s or %s", name, digestMD5, scramSHA256)
+	}
+	a.login.mechanism = name
+	return nil
+}
+
 // SetLogin takes user:password of a login by SASL.
 func (a *Access) SetLogin(text string) error { return a.login.set(text) }
 
@@ -54,7 +72,11 @@ func (a *Access) ReadLogin(file string) error { return a.login.setFile(file) }
 
 // put sets the option of a client.
 func (l *login) put(o *zk.Options) {
-	if l.user != "" && !l.off {
+	switch {
+	case l.user == "" || l.off:
+	case l.mechanism == scramSHA256:
+		o.SASL = scram.SHA256(l.user, l.password)
+	default:
 		o.SASL = zk.DigestMD5(l.user, l.password)
 	}
 }

@@ -74,6 +74,8 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	case "zookeeper.sasl.client":
 		a.login.off, err = parseSwitch(name, value)
 		a.login.off = !a.login.off
+	case "zookeeper.sasl.mechanism":
+		err = a.SetMechanism(value)
 	case "zookeeper.sasl.clientconfig":
 		a.login.section = value
 	default:

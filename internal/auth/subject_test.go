@@ -42,7 +42,12 @@ func TestSubjectOfOddTypes(t *testing.T) {
 		want  string
 	}{
 		{asn1.RawValue{Tag: asn1.TagBMPString, Bytes: []byte{0x4f, 0x60, 0, 'a'}}, "CN=你a"},
+		// As Java 25 has them; Java 17 reads the bytes as UTF-8.
+		{asn1.RawValue{Tag: asn1.TagBMPString, Bytes: []byte{0, 'A', 0, ','}}, `CN=A\,`},
+		{asn1.RawValue{Tag: asn1.TagBMPString, Bytes: []byte{0, 'A', 0, ' '}}, `CN=A\ `},
 		{asn1.RawValue{Tag: asn1.TagT61String, Bytes: []byte{0xe9}}, "CN=é"},
+		{asn1.RawValue{Tag: asn1.TagT61String, Bytes: []byte{'A', 0xc3, 0xa9}}, "CN=AÃ©"},
+		{asn1.RawValue{Tag: asn1.TagGeneralString, Bytes: []byte{'A', 0xe9}}, "CN=Aé"},
 		{asn1.RawValue{Tag: asn1.TagInteger, Bytes: []byte{1}}, "CN=#020101"},
 		{asn1.RawValue{Tag: asn1.TagUTF8String, Bytes: []byte("a\x00b")}, `CN=a\00b`},
 		{asn1.RawValue{Tag: asn1.TagUTF8String, Bytes: []byte("   ")}, `CN=\ \ \ `},

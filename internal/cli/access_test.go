@@ -10,6 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/scram"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -132,7 +133,12 @@ func TestSecureEverywhere(t *testing.T) {
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	address := startServer(t, func(o *server.Options) {
-		o.SASL.Mechanism = sasl.NewDigestMD5(map[string]string{"bob": "secret:1"}, "", rand.Reader)
+		users := map[string]string{"bob": "secret:1"}
+		m, err := scram.New(users, []byte("salts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.SASL.Mechanism = sasl.Several{sasl.NewDigestMD5(users, "", rand.Reader), m}
 	})[0]
 	section := `Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="secret:1"; };
 Kerberos { com.sun.security.auth.module.Krb5LoginModule required; };
@@ -146,6 +152,9 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 		"digest":      {[]string{"--auth", "digest:u:secret:1", "--auth=digest:v:secret:1"}, 0, "digest: u\ndigest: v\n", ""},
 		"file":        {[]string{"--auth-file", textFile(t, "# mine", "", "digest:u:secret:1")}, 0, "digest: u\n", ""},
 		"sasl":        {[]string{"--sasl", "bob:secret:1"}, 0, "sasl: bob\n", ""},
+		"scram":       {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "SCRAM-SHA-256"}, 0, "sasl: bob\n", ""},
+		"scram wrong": {[]string{"--sasl", "bob:secret:2", "-Dzookeeper.sasl.mechanism=SCRAM-SHA-256"}, exitFailed, "", "hint: check the user and the password"},
+		"mechanism":   {[]string{"--sasl", "bob:secret:1", "-sasl-mechanism", "PLAIN"}, exitUsage, "", "no mechanism"},
 		"sasl file":   {[]string{"--sasl-file", textFile(t, "bob:secret:1\r", "")}, 0, "sasl: bob\n", ""},
 		"login file":  {[]string{jaas}, 0, "sasl: bob\n", ""},
 		"config":      {[]string{"-client-configuration", textFile(t, jaas[2:], "zookeeper.sasl.client=true", "zookeeper.sasl.clientconfig=Client")}, 0, "sasl: bob\n", ""},

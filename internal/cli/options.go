@@ -77,7 +77,8 @@ func startFlags() []startFlag {
 		{},
 		{flag{"auth", "scheme:credentials", "an identity, such as digest:user:password; repeatable"}, func(o *options, v string) error { return o.access.AddAuth(v) }},
 		{flag{"auth-file", "file", "identities, one to a line"}, func(o *options, v string) error { return o.access.ReadAuth(v) }},
-		{flag{"sasl", "user:password", "log in by SASL (DIGEST-MD5) on each connection"}, func(o *options, v string) error { return o.access.SetLogin(v) }},
+		{flag{"sasl", "user:password", "log in by SASL on each connection"}, func(o *options, v string) error { return o.access.SetLogin(v) }},
+		{flag{"sasl-mechanism", "name", "how: DIGEST-MD5, which is the default, or SCRAM-SHA-256"}, func(o *options, v string) error { return o.access.SetMechanism(v) }},
 		{flag{"sasl-file", "file", "the same from a file's first line"}, func(o *options, v string) error { return o.access.ReadLogin(v) }},
 	}
 }

@@ -122,6 +122,7 @@ type Auth struct {
 	SASLSuperUsers    []string
 	SASLSuperPassword Secret   // of the user super, instead of the one in the login file
 	SASLAnyUser       string   // the ACL id any SASL user matches
+	SASLMechanisms    []string // by which clients may log in, as far as the login file has what they need
 	SASLSection       string   // of the login configuration file
 	LoginConfig       string   // path of the JAAS file
 	AllowFailedSASL   bool     // a client goes on after failed SASL

@@ -104,6 +104,7 @@ func saslKeys() []key {
 		honour("SASLAuthenticationProvider.superPassword", asProp, secret, "", func(c *Config) any { return &c.Auth.SASLSuperPassword }),
 		honour("allowSaslFailedClients", asProp, boolean, "false", func(c *Config) any { return &c.Auth.AllowFailedSASL }),
 		honour("letAnySaslUserDoX", asProp, text, "", func(c *Config) any { return &c.Auth.SASLAnyUser }),
+		honour("sasl.enabled.mechanisms", asProp, list, "DIGEST-MD5,SCRAM-SHA-256,GSSAPI", func(c *Config) any { return &c.Auth.SASLMechanisms }),
 		honour("sasl.serverconfig", asProp, text, "Server", func(c *Config) any { return &c.Auth.SASLSection }),
 		honour("java.security.auth.login.config", onlyD, path, "", func(c *Config) any { return &c.Auth.LoginConfig }),
 		honour("sessionRequireClientSASLAuth", asProp, boolean, "false", func(c *Config) any { return &c.Auth.RequireSASL }),

@@ -113,10 +113,18 @@ func (l *loader) limitRules() {
 	}
 }
 
+// saslMechanisms are those that servers have.
+var saslMechanisms = []string{"DIGEST-MD5", "SCRAM-SHA-256", "GSSAPI"}
+
 func (l *loader) authRules() {
 	a := &l.c.Auth
 	if l.c.Secure.Port >= 0 || l.c.TLS.PortUnification {
 		l.addScheme("x509")
+	}
+	for _, mechanism := range a.SASLMechanisms {
+		if !slices.Contains(saslMechanisms, mechanism) {
+			l.fail("sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism), alternatives(saslMechanisms))
+		}
 	}
 	name := "enforce.auth.schemes"
 	if a.RequireSASL {

@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/sasl"
+	"github.com/zooid-project/zooid/internal/scram"
+)
+
+// sectionDefault is the section of the login file that Apache's server looks for
+// unless told otherwise; that one may be missing.
+const sectionDefault = "Server"
+
+// loginMechanism reads the login file and returns the mechanisms for which its section
+// has what they need, or nil if there is no file, or it has no section for the server.
+func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
+	section, err := loginSection(a)
+	if err != nil || section == nil {
+		return nil, err
+	}
+	users, err := section.Users()
+	if err != nil {
+		return nil, fmt.Errorf("set up logins by SASL: %w", err)
+	}
+	var all sasl.Several
+	if slices.Contains(a.SASLMechanisms, "DIGEST-MD5") {
+		all = append(all, sasl.NewDigestMD5(passwords(users), a.SASLSuperPassword.Reveal(), rand.Reader))
+	}
+	if slices.Contains(a.SASLMechanisms, scram.Name) {
+		if password := a.SASLSuperPassword.Reveal(); password != "" && users["super"] != "" {
+			users["super"] = password
+		}
+		secret := make([]byte, 32)
+		rand.Read(secret)
+		m, err := scram.New(users, secret)
+		if err != nil {
+			return nil, fmt.Errorf("set up logins by SASL: %w", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// passwords returns the users whose password the login file has. One who has a verifier of
+// SCRAM in its place logs in by SCRAM alone.
+func passwords(users map[string]string) map[string]string {
+	known := map[string]string{}
+	for user, password := range users {
+		if !scram.IsVerifier(password) {
+			known[user] = password
+		}
+	}
+	return known
+}
+
+// loginSection returns the server's section of the login file, or nil if there is none.
+func loginSection(a *config.Auth) (*sasl.Section, error) {
+	var sections []sasl.Section
+	if a.LoginConfig != "" {
+		text, err := os.ReadFile(a.LoginConfig)
+		if err != nil {
+			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+		}
+		if sections, err = sasl.ParseLogin(a.LoginConfig, text); err != nil {
+			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+		}
+	}
+	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == a.SASLSection })
+	switch {
+	case i < 0 && a.SASLSection != sectionDefault:
+		return nil, fmt.Errorf("set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
+	case i < 0:
+		return nil, nil
+	}
+	return &sections[i], nil
+}
