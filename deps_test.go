@@ -44,6 +44,7 @@ internal/replica: jute internal/auth internal/lograte internal/memory internal/m
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter
+internal/admin:   jute internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage
 internal/history: jute
 internal/traffic: jute internal/history
 internal/terminal:
@@ -63,7 +64,7 @@ zk/recipe:        zk
 zk/scram:         zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -89,6 +89,11 @@ func told(t *testing.T, dir string, settings ...string) string {
 	if cfg.Quorum.TLS.Enabled {
 		digest(&b, reflect.ValueOf(peerPortOptions(&cfg.Quorum.TLS, log)), 0)
 	}
+	digest(&b, reflect.ValueOf(cfg.Admin.Enabled), 0)
+	admin, adminErr := adminOptions(cfg, log)
+	digest(&b, reflect.ValueOf(admin), 0)
+	digest(&b, reflect.ValueOf(adminPortOptions(cfg, log)), 0)
+	fmt.Fprint(&b, adminErr)
 	fmt.Fprint(&b, err, checkDirs(&cfg.Storage))
 	return b.String()
 }

@@ -61,6 +61,12 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	opt.Stop = stop.Done()
 	logStart(log, cfg, &opt)
+	adm, err := startAdmin(cfg, args, log)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid server:", err)
+		return 1
+	}
+	defer adm.Close()
 	for {
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
@@ -72,6 +78,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		}
 		runs, ended := context.WithCancel(stop)
 		go logServing(runs, log, s)
+		adm.Serve(s)
 		select {
 		case <-stop.Done():
 			err = s.Close()
@@ -84,6 +91,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			s.Close()
 		}
 		ended()
+		adm.Serve(nil)
 		healed, healing := heal(opt, err, time.Now())
 		if err = errors.Join(err, healing); err == nil {
 			return 0

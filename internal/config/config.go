@@ -31,6 +31,7 @@ type Config struct {
 	TLS      TLS // of the client ports
 
 	FourLetter FourLetterWords
+	Admin      Admin
 }
 
 // Storage says where data lies and when it is snapshotted and purged.
@@ -159,6 +160,22 @@ type Store struct {
 	Password     Secret // of the file and its keys
 	PasswordPath string // a file that holds the password and wins over Password
 	Type         string // JKS, PEM, PKCS12, BCFKS, or "" to go by the file's extension
+}
+
+// Admin is the HTTP server of commands and pages.
+type Admin struct {
+	Enabled         bool          // it runs
+	Host            string        // where it listens; beyond this host only with TLS or admin.plainRemote
+	Port            int           // 0 lets the system choose
+	CommandURL      string        // the path before the commands
+	IdleTimeout     time.Duration // a connection without a request is closed after this
+	PortUnification bool          // TLS and plain on its port, with the ssl.quorum stores
+	ForceHTTPS      bool          // TLS alone
+	NeedClientAuth  bool          // callers over TLS must show a certificate of the trust store
+	PlainRemote     bool          // callers of other hosts may come without TLS
+	Snapshot        bool          // the command snapshot is there
+	RateInterval    time.Duration // between two snapshots
+	DrainTimeout    time.Duration // a drain that takes longer has failed
 }
 
 // FourLetterWords is the whitelist of four-letter words.

@@ -63,7 +63,6 @@ const (
 	whyConnects   = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
 	whyThrottle   = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
 	whyDial       = "servers give each other a second to connect, and try again until they succeed"
-	whyAdmin      = "there is no HTTP admin server yet; the four-letter words tell the same"
 	whyMetrics    = "there is no endpoint for metrics yet; the word mntr has the same figures"
 )
 
@@ -134,7 +133,7 @@ func rows() []key {
 		basicKeys(), storageKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
 		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
 		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
-		tlsPortKeys(), absentKeys(), unusedKeys(), refusedKeys(),
+		tlsPortKeys(), adminKeys(), absentKeys(), unusedKeys(), refusedKeys(),
 	} {
 		all = append(all, part...)
 	}

@@ -51,21 +51,9 @@ const (
 	prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 )
 
-// endpointKeys are about the HTTP servers of Apache: the admin server and the one for metrics.
+// endpointKeys are about Apache's HTTP server for metrics.
 func endpointKeys() []key {
 	all := []key{
-		unused("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", whyAdmin),
-		unused("admin.enableServer", asProp, boolean, "false", whyAdmin),
-		unused("admin.serverAddress", asProp, text, "0.0.0.0", whyAdmin),
-		unused("admin.serverPort", asProp, integer, "8080", whyAdmin).in(0, 65535),
-		unused("admin.idleTimeout", asProp, millis, "30000", whyAdmin).in(1, int32Max),
-		unused("admin.commandURL", asProp, text, "/commands", whyAdmin),
-		unused("admin.portUnification", asProp, boolean, "false", whyAdmin),
-		unused("admin.forceHttps", asProp, boolean, "false", whyAdmin),
-		unused("admin.needClientAuth", asProp, boolean, "false", whyAdmin),
-		unused("admin.rateLimiterIntervalInMS", asProp, millis, "300000", whyAdmin).in(0, int32Max),
-		unused("admin.snapshot.enabled", asProp, boolean, "true", whyAdmin),
-		unused("admin.restore.enabled", asProp, boolean, "true", whyAdmin),
 		unused("metricsProvider.className", inFile, text, defaultProvider, whyMetrics).of(defaultProvider, nullProvider, prometheusProvider),
 		unused("metricsProvider.httpHost", inFile, text, "0.0.0.0", whyMetrics),
 		unused("metricsProvider.httpPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
@@ -89,6 +77,5 @@ func endpointKeys() []key {
 		unused("metricsProvider.maxQueueSize", inFile, integer, "1000000", whyTuning),
 		unused("metricsProvider.workerShutdownTimeoutMs", inFile, millis, "1000", whyTuning),
 		unused("metricsProvider.httpVersion", asProp, integer, "11", whyMetrics),
-		unused("admin.httpVersion", asProp, integer, "11", whyAdmin),
 	)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ func (l *loader) applyRules() {
 	l.sessionRules()
 	l.limitRules()
 	l.fourLetterRules()
+	l.adminRules()
 	if len(l.errs) == 0 {
 		l.quorumRules()
 	}
@@ -170,4 +172,23 @@ func (l *loader) fourLetterRules() {
 	}
 	slices.Sort(words)
 	w.Words = slices.Compact(words)
+}
+
+// adminRules keep the admin server's commands, which any caller of its port may ask, on this host unless somebody has
+// said otherwise.
+func (l *loader) adminRules() {
+	a := &l.c.Admin
+	if !strings.HasPrefix(a.CommandURL, "/") {
+		l.fail("admin.commandURL", "it is the beginning of a path; write a / before it")
+	}
+	host, err := canonicalHost(strings.TrimSuffix(strings.TrimPrefix(a.Host, "["), "]"))
+	if err != nil {
+		l.fail("admin.serverAddress", "%v", err)
+		return
+	}
+	a.Host = host
+	ip, err := netip.ParseAddr(host)
+	if here := host == "localhost" || err == nil && ip.IsLoopback(); a.Enabled && !here && !a.ForceHTTPS && !a.PlainRemote {
+		l.fail("admin.serverAddress", "other hosts could ask the admin server without TLS; set admin.forceHttps=true, or admin.plainRemote=true if the network is trusted, or leave it on 127.0.0.1")
+	}
 }

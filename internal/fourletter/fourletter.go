@@ -119,6 +119,12 @@ func New(whitelist []string) *Words {
 	return w
 }
 
+// TraceMask is the mask of gtmk and stmk.
+func (w *Words) TraceMask() int64 { return w.trace.Load() }
+
+// SetTraceMask sets it.
+func (w *Words) SetTraceMask(mask int64) { w.trace.Store(mask) }
+
 // An Ask is one word of one connection.
 type Ask struct {
 	Word    string

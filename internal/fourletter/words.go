@@ -107,10 +107,15 @@ func (a *answer) monitor(st Status, r *metrics.Registry) {
 	if st.Mode == ModeObserver {
 		a.print("zk_observer_master_id\t%d\n", st.Leader)
 	}
+	EachMetric(st, r, func(name string, v metrics.Value) { a.print("zk_%s\t%s\n", name, v) })
+}
+
+// EachMetric visits the metrics that mntr prints of a server.
+func EachMetric(st Status, r *metrics.Registry, visit func(name string, v metrics.Value)) {
 	follows := st.Mode == ModeFollower || st.Mode == ModeObserver || st.Mode == ModeReadOnly
 	r.Each(func(name string, v metrics.Value) {
 		if !follows || !onlyLeaders(name) {
-			a.print("zk_%s\t%s\n", name, v)
+			visit(name, v)
 		}
 	})
 }

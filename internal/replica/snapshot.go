@@ -20,6 +20,8 @@ type snapshotRule struct {
 	// room is how many bytes the log may take before the disk is full, 0 if that is
 	// not known. Any goroutine.
 	room atomic.Int64
+	// asked says that somebody wants one now. Any goroutine.
+	asked atomic.Bool
 }
 
 const (
@@ -53,11 +55,14 @@ func (r *Replica) Space(s storage.SpaceState) {
 // SnapshotDue asks for a snapshot once snapCount changes were applied, but not
 // before the log has grown by half a snapshot: with a large tree and a high rate
 // of changes the server would do nothing else. A log that takes much of the room on
-// its disk asks for one too.
+// its disk asks for one too, and RequestSnapshot.
 func (r *Replica) SnapshotDue(logBytes int64) bool {
 	rule := &r.snapshots
-	return logBytes >= rule.forced() || rule.since >= rule.count && logBytes >= rule.last/2
+	return rule.asked.Swap(false) || logBytes >= rule.forced() || rule.since >= rule.count && logBytes >= rule.last/2
 }
+
+// RequestSnapshot makes the next SnapshotDue say yes.
+func (r *Replica) RequestSnapshot() { r.snapshots.asked.Store(true) }
 
 // Snapshot begins an image of the tree as it is now.
 func (r *Replica) Snapshot() quorum.Image {

@@ -112,6 +112,9 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 			return nil
 		}
 	}
+	if s.turnedAway(nc) {
+		return nil
+	}
 	remote := nc.RemoteAddr().String()
 	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
 	c.Acked = socket.AckedBy(below(nc))

@@ -92,7 +92,17 @@ func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
 		return nil, nil, err
 	}
 	nc.SetWriteDeadline(time.Time{})
+	s.noteTLS(below(nc))
 	return conn, ids, nil
+}
+
+// noteTLS notes that a connection is one over TLS.
+func (s *Server) noteTLS(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.conns[nc]; ok {
+		s.overTLS[nc] = true
+	}
 }
 
 // certified adds the identity that the client's certificate proves.

@@ -52,6 +52,8 @@ type Server struct {
 	// storage.SpaceLevel.
 	spaceFree, spaceLevel atomic.Int64
 
+	draining atomic.Bool
+
 	// descriptorsMax is how many connections of clients the limit of open files allows.
 	descriptorsMax int
 
@@ -72,6 +74,7 @@ type Server struct {
 	mu      sync.Mutex
 	ports   []port                  // for clients
 	conns   map[net.Conn]netip.Addr // to client address
+	overTLS map[net.Conn]bool       // those of conns
 	perHost map[netip.Addr]int
 }
 
@@ -87,7 +90,7 @@ func Open(opt Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), listening: make(chan struct{}, 1),
-		conns: map[net.Conn]netip.Addr{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
+		conns: map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
 		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
 	s.meters = replica.NewMeters(s.gauges())
@@ -418,6 +421,7 @@ func (s *Server) forget(nc net.Conn) {
 		return
 	}
 	delete(s.conns, nc)
+	delete(s.overTLS, nc)
 	if s.perHost[host]--; s.perHost[host] == 0 {
 		delete(s.perHost, host)
 	}

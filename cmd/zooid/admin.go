@@ -1,0 +1,90 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/admin"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/keystore"
+)
+
+// startAdmin starts the admin server, if there is to be one; nil if not.
+func startAdmin(cfg *config.Config, args []string, log *slog.Logger) (*admin.Admin, error) {
+	if !cfg.Admin.Enabled {
+		return nil, nil
+	}
+	o, err := adminOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.File != "" {
+		text, err := os.ReadFile(cfg.File)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration for the admin server: %w", err)
+		}
+		o.Configuration = config.Redact(string(text))
+	}
+	o.Properties = properties(args)
+	return admin.Listen(o)
+}
+
+// adminOptions turns the configuration into what the admin package takes.
+func adminOptions(cfg *config.Config, log *slog.Logger) (admin.Options, error) {
+	a := &cfg.Admin
+	o := admin.Options{
+		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
+		SnapshotDisabled: !a.Snapshot, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
+	}
+	if !a.PortUnification && !a.ForceHTTPS {
+		return o, nil
+	}
+	port, err := keystore.NewPort(adminPortOptions(cfg, log))
+	if err != nil {
+		return o, fmt.Errorf("set up TLS for the admin server (ssl.quorum.* keys): %w", err)
+	}
+	for _, note := range port.Notes() {
+		log.Warn("TLS for the admin server: " + note)
+	}
+	o.TLS = &admin.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
+	return o, nil
+}
+
+// adminPortOptions returns what the keystore package takes for the admin server, which uses
+// the stores of the peer port.
+func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
+	o := portOptions(&cfg.Quorum.TLS.TLS, "admin server", log)
+	o.Reload = cfg.Quorum.TLS.ReloadFiles
+	o.VerifyClientHost = false // a caller proves who it is, not where
+	o.ClientAuth = "none"
+	if cfg.Admin.NeedClientAuth {
+		o.ClientAuth = "need"
+	}
+	return o
+}
+
+// properties returns those of the command line, as the system properties of a server, without
+// the values of secrets.
+func properties(args []string) map[string]string {
+	all := map[string]string{}
+	for i, arg := range args {
+		if arg == "-D" && i+1 < len(args) {
+			arg += args[i+1]
+		}
+		if def, ok := strings.CutPrefix(arg, "-D"); ok {
+			name, value, _ := strings.Cut(def, "=")
+			if config.IsSecret(name) {
+				value = "***"
+			}
+			all[name] = value
+		}
+	}
+	delete(all, "")
+	return all
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The error texts of Apache for those who may not.
+const (
+	errAuthMissing   = "Auth info is missing for the command"
+	errUnauthorized  = "Not authorized"
+	errNotAuthentic  = "Not authenticated"
+	authHeader       = "Authorization"
+	authTokensMax    = 2
+	credentialsBytes = 4 << 10 // of an Authorization header; nobody has a longer password
+)
+
+// allPermissions are those a caller of a guarded command needs on the root, each by itself.
+var allPermissions = []jute.Perm{jute.PermRead, jute.PermWrite, jute.PermCreate, jute.PermDelete, jute.PermAdmin}
+
+// permitted reports whether the caller may run a guarded command, and answers a caller who
+// may not, in Apache's order: first without the header, then with one that proves nothing,
+// then without one of the permissions.
+func (c *call) permitted() bool {
+	header := c.req.Header.Get(authHeader)
+	if header == "" {
+		c.fail(http.StatusUnauthorized, errAuthMissing)
+		return false
+	}
+	tokens := strings.Split(header, " ")
+	if len(tokens) > authTokensMax || tokens[0] == "" || len(header) > credentialsBytes {
+		c.fail(http.StatusUnauthorized, errNotAuthentic)
+		return false
+	}
+	if c.of == nil {
+		c.fail(http.StatusOK, errNotServing)
+		return false
+	}
+	var credential []byte
+	if len(tokens) == authTokensMax {
+		credential = []byte(tokens[1])
+	}
+	ids, err := c.of.Authenticate(c.req.RemoteAddr, c.req.TLS, tokens[0], credential)
+	if err != nil {
+		c.admin.log.Warn("a caller of the admin server could not prove who it is", "client", c.req.RemoteAddr, "err", err)
+		c.fail(http.StatusUnauthorized, errNotAuthentic)
+		return false
+	}
+	for _, perm := range allPermissions {
+		if !c.of.Replica().Permits("/", perm, ids) {
+			c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr, "permission", perm)
+			c.fail(http.StatusForbidden, errUnauthorized)
+			return false
+		}
+	}
+	return true
+}

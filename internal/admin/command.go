@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// The error texts of Apache's AdminServer.
+const (
+	errUnknown    = "Unknown command: "
+	errNotServing = "This ZooKeeper instance is not currently serving requests"
+)
+
+// A command is one of those at admin.commandURL.
+type command struct {
+	name    string // the first of its names
+	aliases []string
+	method  string // GET or POST
+	// idle says that the command runs while the server isn't serving, and before there is one.
+	idle bool
+	// guarded commands show or change everything: the caller needs all permissions on /.
+	guarded bool
+	run     func(c *call)
+}
+
+// commands returns all commands. The order is that of their names.
+func commands() []command {
+	const get, post = http.MethodGet, http.MethodPost
+	return []command{
+		{name: "configuration", aliases: []string{"conf", "config"}, method: get, run: (*call).configuration},
+		{name: "connection_stat_reset", aliases: []string{"crst"}, method: get, run: func(c *call) { c.of.Replica().ResetConnections() }},
+		{name: "connections", aliases: []string{"cons"}, method: get, run: func(c *call) { c.connections(false) }},
+		{name: "dirs", method: get, run: (*call).dirs},
+		{name: "drain", method: post, idle: true, guarded: true, run: (*call).drain},
+		{name: "dump", method: get, run: (*call).dump},
+		{name: "environment", aliases: []string{"env", "envi"}, method: get, idle: true, run: (*call).environment},
+		{name: "get_trace_mask", aliases: []string{"gtmk"}, method: get, idle: true, run: (*call).traceMask},
+		{name: "hash", method: get, run: (*call).hash},
+		{name: "initial_configuration", aliases: []string{"icfg"}, method: get, run: func(c *call) { c.set("initial_configuration", c.admin.opt.Configuration) }},
+		{name: "is_read_only", aliases: []string{"isro"}, method: get, run: (*call).isReadOnly},
+		{name: "last_snapshot", aliases: []string{"lsnp"}, method: get, run: (*call).lastSnapshot},
+		{name: "leader", aliases: []string{"lead"}, method: get, run: (*call).leader},
+		{name: "monitor", aliases: []string{"mntr"}, method: get, run: (*call).monitor},
+		{name: "observer_connection_stat_reset", aliases: []string{"orst"}, method: get, run: func(*call) {}},
+		{name: "observers", aliases: []string{"obsr"}, method: get, run: (*call).observers},
+		{name: "reload", method: post, idle: true, guarded: true, run: (*call).reload},
+		{name: "restore", aliases: []string{"rest"}, method: post, guarded: true, run: (*call).restore},
+		{name: "ruok", method: get, run: func(*call) {}},
+		{name: "server_stats", aliases: []string{"srvr"}, method: get, run: func(c *call) { c.serverStats() }},
+		{name: "set_trace_mask", aliases: []string{"stmk"}, method: get, idle: true, run: (*call).setTraceMask},
+		{name: "shed_connections", aliases: []string{"shed"}, method: post, guarded: true, run: (*call).shedConnections},
+		{name: "snapshot", aliases: []string{"snap"}, method: get, guarded: true, run: (*call).snapshot},
+		{name: "stat_reset", aliases: []string{"srst"}, method: get, run: func(c *call) { c.of.Replica().ResetStats() }},
+		{name: "stats", aliases: []string{"stat"}, method: get, run: func(c *call) { c.serverStats(); c.connections(true) }},
+		{name: "system_properties", aliases: []string{"sysp"}, method: get, idle: true, run: (*call).systemProperties},
+		{name: "voting_view", method: get, run: (*call).votingView},
+		{name: "watch_summary", aliases: []string{"wchs"}, method: get, run: (*call).watchSummary},
+		{name: "watches", aliases: []string{"wchc"}, method: get, run: (*call).watches},
+		{name: "watches_by_path", aliases: []string{"wchp"}, method: get, run: (*call).watchesByPath},
+		{name: "zabstate", method: get, idle: true, run: (*call).zabState},
+	}
+}
+
+// named returns the commands by all their names.
+func named() map[string]*command {
+	byName := map[string]*command{}
+	list := commands()
+	for i := range list {
+		c := &list[i]
+		byName[c.name] = c
+		for _, alias := range c.aliases {
+			byName[alias] = c
+		}
+	}
+	return byName
+}
+
+// A call is one request for a command, and its answer as it is made.
+type call struct {
+	admin *Admin
+	of    Service // nil while there is no server
+	req   *http.Request
+	query url.Values
+
+	w        http.ResponseWriter
+	status   int
+	fields   object
+	problem  any  // what "error" says: nil or a text
+	streamed bool // the command has written the answer itself
+}
+
+// set adds a key to the answer.
+func (c *call) set(key string, value any) { c.fields.set(key, value) }
+
+// fail makes the answer an error.
+func (c *call) fail(status int, why string) {
+	c.status, c.problem = status, why
+}
+
+// answer runs a command by any of its names and writes what it says.
+func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
+	c := &call{admin: a, of: a.service(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK}
+	cmd := a.byName[name]
+	switch {
+	case cmd == nil:
+		c.problem = errUnknown + name
+		c.write(name)
+		return
+	case !cmd.idle && !c.serving():
+		c.problem = errNotServing
+	case cmd.guarded && !c.permitted():
+	case !cmd.takes(r.Method):
+		w.Header().Set("Allow", cmd.method)
+		c.fail(http.StatusMethodNotAllowed, "The command "+cmd.name+" takes "+cmd.method+" requests")
+	default:
+		cmd.run(c)
+	}
+	if !c.streamed {
+		c.write(cmd.name)
+	}
+}
+
+// takes reports whether the command takes a request of this method.
+func (cmd *command) takes(method string) bool {
+	return method == cmd.method || method == http.MethodHead && cmd.method == http.MethodGet
+}
+
+// serving reports whether there is a server, and it serves.
+func (c *call) serving() bool { return c.of != nil && c.of.Status().Serving }
+
+// write ends the call with its answer as JSON.
+func (c *call) write(name string) {
+	c.set("command", name)
+	c.set("error", c.problem)
+	body, err := text(c.fields)
+	if err != nil {
+		c.admin.opt.Log.Error("an answer of the admin server could not be encoded", "command", name, "err", err)
+		http.Error(c.w, "the answer could not be encoded", http.StatusInternalServerError)
+		return
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(c.status)
+	c.w.Write(append(body, '\n')) // an error says that the caller has gone
+}

@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// The guarded commands, which permitted has let through.
+
+// streamStep is how much of a file is sent before the time for an answer begins anew.
+const streamStep = 1 << 20
+
+// snapshotTimeout is the longest that a snapshot may take to be written before the caller is
+// told to ask again.
+const snapshotTimeout = 10 * time.Minute
+
+func (c *call) snapshot() {
+	if c.admin.opt.SnapshotDisabled {
+		c.fail(http.StatusServiceUnavailable, "Snapshots over HTTP are switched off (admin.snapshot.enabled)")
+		return
+	}
+	stream := true
+	if given := c.query.Get("streaming"); given != "" {
+		stream = given == "true" || given == "TRUE" || given == "True"
+	}
+	if !c.admin.snapshots.begin(time.Now()) {
+		c.tooSoon(c.admin.snapshots.interval)
+		return
+	}
+	defer c.admin.snapshots.end()
+	ctx, cancel := context.WithTimeout(c.req.Context(), snapshotTimeout)
+	defer cancel()
+	control := http.NewResponseController(c.w)
+	control.SetWriteDeadline(time.Now().Add(snapshotTimeout + answerTimeout))
+	snap, err := c.of.TakeSnapshot(ctx)
+	if err != nil {
+		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err)
+		c.fail(http.StatusInternalServerError, err.Error())
+		return
+	}
+	defer snap.Close()
+	size := snap.Size()
+	c.w.Header()["last_zxid"] = []string{fmt.Sprintf("0x%x", uint64(snap.Zxid))} // in Apache's letters
+	c.w.Header()["snapshot_size"] = []string{strconv.FormatInt(size, 10)}
+	if !stream {
+		return
+	}
+	c.streamed = true
+	c.w.Header().Set("Content-Type", "application/octet-stream")
+	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	for at := int64(0); at < size; at += streamStep {
+		control.SetWriteDeadline(time.Now().Add(answerTimeout))
+		step := io.NewSectionReader(snap, at, min(streamStep, size-at))
+		if _, err := io.Copy(c.w, step); err != nil {
+			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size, "err", err)
+			panic(http.ErrAbortHandler) // so that the caller doesn't take it for a whole one
+		}
+	}
+}
+
+// body reads what a command was sent, and answers a caller who sent too much.
+func (c *call) body(into any) bool {
+	b, err := io.ReadAll(c.req.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		c.fail(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body has more than %d bytes, the most that this command takes", bodyBytesMax))
+		return false
+	case err != nil:
+		c.fail(http.StatusBadRequest, "The body can't be read to its end")
+		return false
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		c.fail(http.StatusBadRequest, "The body is no JSON that this command takes: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func (c *call) shedConnections() {
+	var ask struct {
+		Percentage *int `json:"percentage"`
+	}
+	if !c.body(&ask) {
+		return
+	}
+	if ask.Percentage == nil || *ask.Percentage < 0 || *ask.Percentage > 100 {
+		c.fail(http.StatusBadRequest, `The body names no percentage from 0 to 100; send {"percentage": 20}`)
+		return
+	}
+	shed := c.of.ShedConnections(*ask.Percentage)
+	c.admin.opt.Log.Info("client connections were closed at the admin server's command", "client", c.req.RemoteAddr, "percent", *ask.Percentage, "closed", shed)
+	c.set("connections_shed", shed)
+	c.set("percentage_requested", *ask.Percentage)
+}
+
+// drain begins to let others take over, and answers when they have.
+func (c *call) drain() {
+	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.admin.opt.DrainTimeout + answerTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.req.Context()), c.admin.opt.DrainTimeout)
+	defer cancel()
+	if err := c.of.Drain(ctx); err != nil {
+		c.fail(http.StatusInternalServerError, err.Error())
+		return
+	}
+	c.set("drained", true)
+}
+
+// reload reads the configuration again.
+func (c *call) reload() {
+	if c.admin.opt.Reload == nil {
+		c.fail(http.StatusServiceUnavailable, "The server was started without a configuration file; there is nothing to read again")
+		return
+	}
+	done, err := c.admin.opt.Reload()
+	if err != nil {
+		c.fail(http.StatusInternalServerError, err.Error())
+		return
+	}
+	c.set("in_force", names(done.InForce))
+	c.set("need_restart", names(done.NeedRestart))
+}
+
+// names is a list of keys.
+func names(list []string) array {
+	a := make(array, 0, len(list))
+	for _, name := range list {
+		a = append(a, name)
+	}
+	return a
+}
+
+// restore is refused, always: what it would do to one server alone, its ensemble would undo.
+func (c *call) restore() {
+	c.fail(http.StatusServiceUnavailable, "A running ensemble takes no snapshot: stop all servers and start them on copies of one data directory, or write the znodes with zooid cli import")
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/zooid-project/zooid/internal/fourletter"
+)
+
+// The reasons why a server isn't ready.
+const (
+	ReasonStarting = "starting"    // the data directory is read, or peers are awaited
+	ReasonNoQuorum = "not_serving" // there is no leader, or what it has isn't applied yet
+	ReasonReadOnly = "read_only"   // it is cut off from its ensemble and serves reads alone
+	ReasonDraining = "draining"    // it was asked to let others take over
+)
+
+// A Reason says why a server isn't ready: a word for programs and a text for people.
+type Reason struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Readiness returns the reasons why s can't serve clients; none if it can.
+func Readiness(s Service) []Reason {
+	if s == nil {
+		return []Reason{{ReasonStarting, "The server starts: it reads its data directory, or waits for its peers."}}
+	}
+	var why []Reason
+	if s.Draining() {
+		why = append(why, Reason{ReasonDraining, "The server drains: it takes no new clients, and others take over."})
+	}
+	switch st := s.Status(); {
+	case st.Mode == fourletter.ModeReadOnly:
+		why = append(why, Reason{ReasonReadOnly, "The server is cut off from its ensemble and serves reads alone."})
+	case !st.Serving && len(why) == 0:
+		why = append(why, Reason{ReasonNoQuorum, "The server has no leader, or has not applied yet what the ensemble has."})
+	}
+	return why
+}
+
+// alive says that the process lives: also without a quorum, since a restart wouldn't help.
+func (a *Admin) alive(w http.ResponseWriter, r *http.Request) {
+	writePage(w, http.StatusOK, object{{"alive", true}})
+}
+
+// ready says whether the server can serve clients, and else why not.
+func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
+	s := a.service()
+	reasons, status := array{}, http.StatusOK
+	for _, why := range Readiness(s) {
+		status = http.StatusServiceUnavailable
+		reasons = append(reasons, object{{"code", why.Code}, {"text", why.Text}})
+	}
+	page := object{{"ready", len(reasons) == 0}, {"reasons", reasons}}
+	if s != nil {
+		page.set("mode", s.Status().Mode)
+	}
+	writePage(w, status, page)
+}
+
+// writePage answers a request that is no command.
+func writePage(w http.ResponseWriter, status int, page object) {
+	body, err := text(page)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write(append(body, '\n')) // an error says that the caller has gone
+}

@@ -1,0 +1,211 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/lograte"
+)
+
+// Limits of a request. A command's parameters are short, and all bodies but that of restore.
+const (
+	// headerBytesMax bounds the request line and the header; net/http reads 4 KiB more
+	// before it says so.
+	headerBytesMax = 8 << 10
+	// headerTimeout is how long a connection may take to send them, and for its TLS
+	// handshake before.
+	headerTimeout = 10 * time.Second
+	// bodyBytesMax bounds a body, and bodyTimeout how long it may take.
+	bodyBytesMax = 64 << 10
+	bodyTimeout  = 30 * time.Second
+	// answerTimeout ends an answer that nobody reads. One that streams a file may take
+	// so long for each streamStep.
+	answerTimeout = 30 * time.Second
+	// connectionsMax bounds the connections. Those who look at a server are few.
+	connectionsMax = 100
+	// idleTimeoutDefault is admin.idleTimeout where it isn't set.
+	idleTimeoutDefault = 30 * time.Second
+)
+
+// Options are the settings of an Admin. The comments name the keys.
+type Options struct {
+	Address     string        // admin.serverAddress and admin.serverPort, "host:port"
+	CommandURL  string        // admin.commandURL; "" is /commands
+	IdleTimeout time.Duration // admin.idleTimeout
+	TLS         *TLS          // nil for none
+
+	SnapshotDisabled bool          // admin.snapshot.enabled=false
+	RateInterval     time.Duration // admin.rateLimiterIntervalInMS: between two snapshots
+
+	Configuration string            // the text of zoo.cfg, for initial_configuration
+	Properties    map[string]string // for system_properties
+	// Pages are served beside the commands, by path.
+	Pages map[string]http.Handler
+	// Reload reads the configuration again and says what became of it.
+	Reload func() (Reloaded, error)
+	// DrainTimeout is the longest that a drain waits for another server to take over.
+	DrainTimeout time.Duration
+	Log          *slog.Logger
+
+	headerTimeout time.Duration // 0 is the constant; for tests
+}
+
+// Reloaded says which keys a reload has put in force, and which have changed and need a
+// restart.
+type Reloaded struct{ InForce, NeedRestart []string }
+
+// An Admin serves a server's commands and pages over HTTP. Its methods may be called at once
+// from anywhere.
+type Admin struct {
+	opt    Options
+	log    *slog.Logger // with a limit on what callers can cause
+	byName map[string]*command
+	http   *http.Server
+
+	snapshots rate
+
+	current atomic.Pointer[Service]
+
+	once sync.Once
+	wg   sync.WaitGroup
+	port *port
+}
+
+// Listen begins to serve. Close ends it.
+func Listen(opt Options) (*Admin, error) {
+	if opt.CommandURL == "" {
+		opt.CommandURL = "/commands"
+	}
+	if opt.IdleTimeout <= 0 {
+		opt.IdleTimeout = idleTimeoutDefault
+	}
+	if opt.headerTimeout <= 0 {
+		opt.headerTimeout = headerTimeout
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named()}
+	a.snapshots.interval = opt.RateInterval
+	l, err := net.Listen("tcp", opt.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)", opt.Address, err)
+	}
+	a.port = newPort(l, opt.TLS, opt.headerTimeout)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	a.http = &http.Server{
+		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + bodyTimeout,
+		WriteTimeout: headerTimeout + bodyTimeout + answerTimeout, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	a.wg.Go(func() {
+		if err := a.http.Serve(a.port); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			a.opt.Log.Error("the admin server has ended", "err", err)
+		}
+	})
+	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL, "tls", opt.TLS.text())
+	return a, nil
+}
+
+// Addr returns where the Admin listens.
+func (a *Admin) Addr() net.Addr { return a.port.Addr() }
+
+// Serve makes the commands ask s from now on; nil for no server. A nil Admin ignores it.
+func (a *Admin) Serve(s Service) {
+	switch {
+	case a == nil:
+	case s == nil:
+		a.current.Store(nil)
+	default:
+		a.current.Store(&s)
+	}
+}
+
+// service returns the server to ask, nil if there is none.
+func (a *Admin) service() Service {
+	if s := a.current.Load(); s != nil {
+		return *s
+	}
+	return nil
+}
+
+// Close ends all connections and stops listening. It is idempotent; a nil Admin ignores it.
+func (a *Admin) Close() {
+	if a == nil {
+		return
+	}
+	a.once.Do(func() {
+		a.http.Close()
+		a.wg.Wait()
+		a.port.wait()
+	})
+}
+
+// handler returns what answers the requests, by path.
+func (a *Admin) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", a.alive)
+	mux.HandleFunc("/readyz", a.ready)
+	for path, page := range a.opt.Pages {
+		mux.Handle(path, page)
+	}
+	root := strings.TrimSuffix(a.opt.CommandURL, "/")
+	if root != "" {
+		mux.HandleFunc(root, a.commandList)
+	}
+	mux.HandleFunc(root+"/", func(w http.ResponseWriter, r *http.Request) {
+		switch name := strings.TrimPrefix(r.URL.Path, root+"/"); name {
+		case "":
+			a.commandList(w, r)
+		default:
+			a.answer(w, r, name)
+		}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodPost:
+		case http.MethodOptions:
+			w.Header().Set("Allow", allowed)
+			return
+		case http.MethodTrace:
+			http.Error(w, "TRACE is refused: it would show a caller's credentials to scripts", http.StatusForbidden)
+			return
+		case http.MethodPut, http.MethodDelete:
+			w.Header().Set("Allow", allowed)
+			http.Error(w, "the admin server takes GET and POST requests", http.StatusMethodNotAllowed)
+			return
+		default:
+			w.Header().Set("Allow", allowed)
+			http.Error(w, fmt.Sprintf("the admin server takes no %.20q requests; use GET or POST", r.Method), http.StatusNotImplemented)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// allowed are the methods that any path takes.
+const allowed = "GET, HEAD, POST, OPTIONS"
+
+// commandList is the page with a link to each command.
+func (a *Admin) commandList(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "the list of commands takes GET requests", http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html;charset=utf-8")
+	for _, c := range commands() {
+		link := (&url.URL{Path: strings.TrimSuffix(a.opt.CommandURL, "/") + "/" + c.name}).String()
+		fmt.Fprintf(w, "<a href=\"%s\">%s</a>\n<br/>\n", html.EscapeString(link), c.name)
+	}
+}

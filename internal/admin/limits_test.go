@@ -1,0 +1,295 @@
+package admin
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/zk"
+)
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBadRequests: wrong methods, bodies and headers get an error that says so, up to the
+// limit and beyond it.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	for method, want := range map[string]int{"TRACE": 403, "PUT": 405, "DELETE": 405, "PATCH": 501, "FOO": 501, "OPTIONS": 200, "HEAD": 200} {
+		if res, _ := r.do(method, "/commands/ruok", "", ""); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", method, res.StatusCode, want)
+		}
+	}
+	padded := func(n int) string { return `{"percentage": 0}` + strings.Repeat(" ", n-len(`{"percentage": 0}`)) }
+	for body, want := range map[string]int{
+		"": 400, "{": 400, "[]": 400, `{"percentage": "a"}`: 400, `{"percentage": -1}`: 400, `{"percentage": 101}`: 400, `{"percentage": 1e99}`: 400, `{}`: 400,
+		padded(bodyBytesMax): 200, padded(bodyBytesMax + 1): 413,
+	} {
+		if status, answer := r.command(http.MethodPost, "shed_connections", "ip", body); status != want || (answer["error"] == nil) != (want == 200) {
+			t.Errorf("a body of %d bytes (%.30s): %d, %v; want %d", len(body), body, status, answer["error"], want)
+		}
+	}
+	// net/http counts the request line, and allows 4 KiB on top.
+	for n, want := range map[int]int{headerBytesMax: 200, headerBytesMax + 4<<10: 431} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/commands/ruok", nil)
+		req.Header.Set("X", strings.Repeat("x", n))
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Errorf("a header of %d bytes: %v", n, err)
+			continue
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("a header of %d bytes: %d, want %d", n, res.StatusCode, want)
+		}
+	}
+}
+
+// TestSilentConnections: a connection that doesn't send its header in time is closed, whether
+// its kind is known or not.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []*TLS{nil, {Config: tlsConfig(t, "none"), Plain: true}, {Config: tlsConfig(t, "none")}} {
+		for _, sent := range []string{"", "GET / HTTP/1.1\r\nHos", "\x16\x03\x01"} {
+			r := listen(t, Options{TLS: secure, headerTimeout: 50 * time.Millisecond})
+			conn := dial(t, r)
+			fmt.Fprint(conn, sent)
+			conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+			if _, err := io.ReadAll(conn); err != nil && os.IsTimeout(err) {
+				t.Errorf("%v, after %q: it is still open after 30 seconds", secure.text(), sent)
+			}
+		}
+	}
+}
+
+// TestIdleConnection: a connection without a request is closed after admin.idleTimeout.
+func TestIdleConnection(t *testing.T) {
+	t.Parallel()
+	r := listen(t, Options{IdleTimeout: 50 * time.Millisecond})
+	conn := dial(t, r)
+	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, res.Body)
+	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("an idle connection ends with %v", err)
+	}
+}
+
+// TestConnectionsMax: one connection too many is closed at once, and there is room again when
+// another one is gone.
+func TestConnectionsMax(t *testing.T) {
+	t.Parallel()
+	r := listen(t, Options{})
+	var all []net.Conn
+	for range connectionsMax {
+		all = append(all, dial(t, r))
+	}
+	ask := func(conn net.Conn) error {
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n")
+		_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		return err
+	}
+	for _, conn := range all {
+		if err := ask(conn); err != nil {
+			t.Fatalf("one of %d connections: %v", connectionsMax, err)
+		}
+	}
+	if err := ask(dial(t, r)); err == nil {
+		t.Errorf("the connection after %d others was answered", connectionsMax)
+	}
+	all[0].Close()
+	for range 3000 {
+		if ask(dial(t, r)) == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("there is no room again")
+}
+
+func dial(t *testing.T, r *running) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", r.admin.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// testStore is a store of the keystore package's tests.
+func testStore(name string) keystore.Store {
+	return keystore.Store{Location: filepath.Join("..", "keystore", "testdata", name), Password: "apassword"}
+}
+
+func tlsConfig(t *testing.T, clientAuth string) *tls.Config {
+	t.Helper()
+	port, err := keystore.NewPort(keystore.Options{Keys: testStore("server.jks"), Trust: testStore("trust.jks"), ClientAuth: clientAuth})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port.Config()
+}
+
+// secureClient trusts the test's certificates and shows that of a store, "" for none.
+func secureClient(t *testing.T, certificate string) *http.Client {
+	t.Helper()
+	pool, err := testStore("trust.pem").Pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	if certificate != "" {
+		certs, err := testStore(certificate).Certificates()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Certificates = certs
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}, Timeout: time.Minute}
+}
+
+// reached reports whether a request to /livez is answered with 200.
+func reached(t *testing.T, client *http.Client, url string) bool {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/livez", nil)
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// TestBothOnOnePort: admin.portUnification takes TLS and plain.
+func TestBothOnOnePort(t *testing.T) {
+	t.Parallel()
+	r := listen(t, Options{TLS: &TLS{Config: tlsConfig(t, "none"), Plain: true}})
+	if !reached(t, r.client, r.url) || !reached(t, secureClient(t, ""), "https"+strings.TrimPrefix(r.url, "http")) {
+		t.Error("a port for both doesn't take both")
+	}
+}
+
+// TestTLSAlone: admin.forceHttps takes no plain request.
+func TestTLSAlone(t *testing.T) {
+	t.Parallel()
+	r := listen(t, Options{TLS: &TLS{Config: tlsConfig(t, "none")}})
+	if reached(t, r.client, r.url) {
+		t.Error("a plain request is answered")
+	}
+	if !reached(t, secureClient(t, ""), "https"+strings.TrimPrefix(r.url, "http")) {
+		t.Error("one over TLS isn't")
+	}
+}
+
+// TestClientCertificate: admin.needClientAuth refuses who shows no certificate, and the
+// scheme x509 proves who has shown one.
+func TestClientCertificate(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{TLS: &TLS{Config: tlsConfig(t, "need")}})
+	r.url = "https" + strings.TrimPrefix(r.url, "http")
+	if reached(t, secureClient(t, ""), r.url) {
+		t.Error("a caller without a certificate is answered")
+	}
+	r.client = secureClient(t, "client.pem")
+	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "x509", ""); status != http.StatusOK {
+		t.Errorf("a caller with a certificate: %d, %v", status, answer)
+	}
+}
+
+// TestAuthorization: what callers of guarded commands are told, in this order.
+func TestAuthorization(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	check := func(auth string, want int, why any) {
+		t.Helper()
+		status, answer := r.command(http.MethodGet, "snapshot?streaming=false", auth, "")
+		if status != want || answer["error"] != why {
+			t.Errorf("Authorization %.30q: %d, %v; want %d, %v", auth, status, answer["error"], want, why)
+		}
+	}
+	check("", 401, errAuthMissing)
+	for _, auth := range []string{"digest a:b c", "digest", "nosuch x", "nosuch", "sasl x", "x509", "digest " + strings.Repeat("x", credentialsBytes)} {
+		check(auth, 401, errNotAuthentic)
+	}
+	check("ip", 200, nil)
+	check("digest a:b", 200, nil)
+	for path, method := range map[string]string{"restore": "POST", "shed_connections": "POST", "drain": "POST", "reload": "POST", "rest": "GET"} {
+		if status, answer := r.command(method, path, "", ""); status != 401 || answer["error"] != errAuthMissing {
+			t.Errorf("%s without a header: %d, %v", path, status, answer)
+		}
+	}
+
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	all := zk.PermAll
+	for _, lacking := range []zk.Perm{zk.PermRead, zk.PermWrite, zk.PermCreate, zk.PermDelete, zk.PermAdmin, 0} {
+		acl := []zk.ACL{{Perms: all &^ lacking, ID: zk.ID{Scheme: "ip", ID: "127.0.0.1"}}, {Perms: all, ID: zk.ID{Scheme: "auth"}}}
+		if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
+			t.Fatal(err)
+		}
+		if lacking == 0 {
+			check("ip", 200, nil)
+		} else {
+			check("ip", 403, errUnauthorized)
+		}
+		check("digest a:b", 200, nil)
+		check("digest a:c", 403, errUnauthorized)
+	}
+}
+
+// TestNoForwardedAddress: a caller is who its connection says, whatever headers it sends.
+func TestNoForwardedAddress(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{Auth: []zk.Auth{{Scheme: "digest", Auth: []byte("a:b")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	acl := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: "10.1.2.3"}}, {Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+	if _, err := c.SetACL(t.Context(), "/", acl, -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP"} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/commands/snapshot", nil)
+		req.Header.Set("Authorization", "ip")
+		req.Header.Set(header, "10.1.2.3")
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("%s is believed: %d", header, res.StatusCode)
+		}
+	}
+}
+
+var _ Service = (*server.Server)(nil)

@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// TLS says how connections are accepted over TLS.
+type TLS struct {
+	Config *tls.Config
+	// Plain takes connections without TLS on the same port (admin.portUnification without
+	// admin.forceHttps).
+	Plain bool
+}
+
+// text says for the log which connections are taken.
+func (t *TLS) text() string {
+	switch {
+	case t == nil:
+		return "none"
+	case t.Plain:
+		return "both"
+	}
+	return "only"
+}
+
+// handshakeRecord is the first byte of a TLS connection, and of no HTTP request.
+const handshakeRecord = 0x16
+
+// acceptPause is the wait after an accept that failed, which would fail again at once.
+const acceptPause = 100 * time.Millisecond
+
+// A port is a listener whose connections are few, and are TLS or not. The first byte of
+// each is read on a goroutine of its own, so that none waits for a caller who is silent.
+type port struct {
+	net.Listener
+	tls *TLS
+	// patience is how long a connection may take to send its first byte.
+	patience time.Duration
+	room     chan struct{} // capacity connectionsMax: one for each connection
+	ready    chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+	wg       sync.WaitGroup
+}
+
+func newPort(l net.Listener, t *TLS, patience time.Duration) *port {
+	p := &port{Listener: l, tls: t, patience: patience, room: make(chan struct{}, connectionsMax), ready: make(chan net.Conn), closed: make(chan struct{})}
+	p.wg.Go(p.acceptAll)
+	return p
+}
+
+// Accept returns the next connection that has begun to speak.
+func (p *port) Accept() (net.Conn, error) {
+	select {
+	case nc := <-p.ready:
+		return nc, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close stops accepting.
+func (p *port) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.Listener.Close()
+}
+
+// wait waits for the goroutines of a closed port.
+func (p *port) wait() { p.wg.Wait() }
+
+// acceptAll takes connections until the port is closed. One too many is closed at once.
+func (p *port) acceptAll() {
+	for {
+		nc, err := p.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			select {
+			case <-p.closed:
+				return
+			case <-time.After(acceptPause):
+				continue
+			}
+		}
+		select {
+		case p.room <- struct{}{}:
+			p.wg.Go(func() { p.begin(&counted{Conn: nc, leave: sync.OnceFunc(func() { <-p.room })}) })
+		default:
+			nc.Close()
+		}
+	}
+}
+
+// begin hands a connection on once it is known whether it is TLS.
+func (p *port) begin(nc net.Conn) {
+	conn := nc
+	switch {
+	case p.tls == nil:
+	case !p.tls.Plain:
+		conn = tls.Server(nc, p.tls.Config)
+	default:
+		first := make([]byte, 1)
+		nc.SetReadDeadline(time.Now().Add(p.patience))
+		stop := make(chan struct{})
+		go func() { // a port that is closed waits for nobody
+			select {
+			case <-p.closed:
+				nc.Close()
+			case <-stop:
+			}
+		}()
+		_, err := nc.Read(first)
+		close(stop)
+		if err != nil {
+			nc.Close()
+			return
+		}
+		nc.SetReadDeadline(time.Time{})
+		conn = &replayed{Conn: nc, head: first}
+		if first[0] == handshakeRecord {
+			conn = tls.Server(conn, p.tls.Config)
+		}
+	}
+	select {
+	case p.ready <- conn:
+	case <-p.closed:
+		nc.Close()
+	}
+}
+
+// counted is a connection that gives its room back when it is closed.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// replayed is a connection whose first byte was read already.
+type replayed struct {
+	net.Conn
+	head []byte
+}
+
+// Read returns what was read already, then what comes.
+func (r *replayed) Read(b []byte) (int, error) {
+	if len(r.head) == 0 {
+		return r.Conn.Read(b)
+	}
+	n := copy(b, r.head)
+	r.head = r.head[n:]
+	return n, nil
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// What the admin server asks beyond what the four-letter words do.
+
+// ID returns the server's id.
+func (s *Server) ID() uint64 { return s.opt.ID }
+
+// Quorum returns what the server knows of its ensemble.
+func (s *Server) Quorum() quorum.Status { return s.peer.Status() }
+
+// TraceMask returns the mask of gtmk and stmk, which traces nothing.
+func (s *Server) TraceMask() int64 { return s.words.TraceMask() }
+
+// SetTraceMask sets it.
+func (s *Server) SetTraceMask(mask int64) { s.words.SetTraceMask(mask) }
+
+// SecureConnections returns the addresses of the connections over TLS, as Connections has
+// them.
+func (s *Server) SecureConnections() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[string]bool, len(s.overTLS))
+	for nc := range s.overTLS { // in any order
+		list[javaSocket(nc.RemoteAddr().String())] = true
+	}
+	return list
+}
+
+var errNothingProved = errors.New("the credential proves nothing")
+
+// Authenticate returns the identities that a caller at remote ("host:port") proves by a
+// credential of a scheme; state is that of its TLS connection, nil without. Unlike those of
+// a client's connection they are of that scheme alone.
+func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme string, credential []byte) ([]jute.ID, error) {
+	if scheme == "x509" {
+		if state == nil || len(state.PeerCertificates) == 0 {
+			return nil, fmt.Errorf("authenticate by scheme x509: the caller has shown no certificate: %w", auth.ErrFailed)
+		}
+		return s.certified(*state, nil)
+	}
+	if scheme == "digest" && len(credential) == 0 {
+		return nil, fmt.Errorf("authenticate by scheme digest: %w: %w", errNothingProved, auth.ErrFailed)
+	}
+	ids, err := s.auth.Authenticate(nil, addressID(remote), &jute.AuthPacket{Scheme: scheme, Auth: credential})
+	if err == nil && len(ids) == 0 {
+		err = fmt.Errorf("authenticate by scheme %q: %w: %w", scheme, errNothingProved, auth.ErrFailed)
+	}
+	return ids, err
+}
+
+// LastSnapshot returns the zxid of the newest snapshot and when it was written; ok is false
+// if there is none.
+func (s *Server) LastSnapshot() (zxid int64, written time.Time, ok bool) {
+	meta, ok := s.dir.NewestSnapshot()
+	if !ok {
+		return 0, time.Time{}, false
+	}
+	files, err := filepath.Glob(filepath.Join(s.opt.DataDir, "*.snap"))
+	if err != nil || len(files) == 0 {
+		return 0, time.Time{}, false
+	}
+	st, err := os.Stat(files[len(files)-1]) // sorted; the highest index is the newest
+	if err != nil {
+		return 0, time.Time{}, false
+	}
+	return meta.Zxid, st.ModTime(), true
+}
+
+// snapshotLook is the time between two looks whether a snapshot is written.
+const snapshotLook = 20 * time.Millisecond
+
+// TakeSnapshot returns a snapshot of the state at the call or later. It waits until it is
+// written; if nothing has changed since the last one, that is it.
+func (s *Server) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
+	wanted, _, _ := s.replica.Position()
+	asked := false
+	look := time.NewTicker(snapshotLook)
+	defer look.Stop()
+	for {
+		if meta, ok := s.dir.NewestSnapshot(); ok && meta.Index >= wanted {
+			snap, err := s.dir.OpenSnapshot(meta.Index)
+			if !errors.Is(err, fs.ErrNotExist) { // else a newer one has taken its place
+				return snap, err
+			}
+		} else if !asked {
+			asked = true
+			s.replica.RequestSnapshot()
+			s.peer.Kick()
+		}
+		select {
+		case <-look.C:
+		case <-s.closing:
+			return nil, errStopping
+		case <-ctx.Done():
+			return nil, fmt.Errorf("write a snapshot: it isn't finished: %w; the log of the server says if the disk is full", ctx.Err())
+		}
+	}
+}
+
+// ShedConnections closes that many of 100 client connections, chosen at random, and returns
+// how many it has closed. Their sessions go on where the clients connect next.
+func (s *Server) ShedConnections(percent int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]net.Conn, 0, len(s.conns))
+	for nc := range s.conns { // in any order: it is shuffled
+		all = append(all, nc)
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:(len(all)*min(max(percent, 0), 100)+99)/100]
+	for _, nc := range all {
+		nc.Close()
+	}
+	return len(all)
+}
