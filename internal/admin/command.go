@@ -78,7 +78,7 @@ func named() map[string]*command {
 // A call is one request for a command, and its answer as it is made.
 type call struct {
 	admin *Admin
-	of    Service // nil while there is no server
+	of    Server // nil while there is no server
 	req   *http.Request
 	query url.Values
 
@@ -99,24 +99,24 @@ func (c *call) fail(status int, why string) {
 
 // answer runs a command by any of its names and writes what it says.
 func (a *Admin) answer(w http.ResponseWriter, r *http.Request, name string) {
-	c := &call{admin: a, of: a.service(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK}
+	c := &call{admin: a, of: a.server(), req: r, query: r.URL.Query(), w: w, status: http.StatusOK}
 	cmd := a.byName[name]
 	switch {
 	case cmd == nil:
 		c.problem = errUnknown + name
-		c.write(name)
-		return
 	case !cmd.idle && !c.serving():
 		c.problem = errNotServing
 	case cmd.guarded && !c.permitted():
 	case !cmd.takes(r.Method):
+		name = cmd.name
 		w.Header().Set("Allow", cmd.method)
 		c.fail(http.StatusMethodNotAllowed, "The command "+cmd.name+" takes "+cmd.method+" requests")
 	default:
+		name = cmd.name // from here on, as at Apache, the answer has the first name
 		cmd.run(c)
 	}
 	if !c.streamed {
-		c.write(cmd.name)
+		c.write(name)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package admin is the HTTP side of a server: Apache's AdminServer with its commands under
 // their names, keys and status codes, and the pages that containers and load balancers ask
 // (/livez, /readyz). It runs from the start of the process, before there is a server that
-// serves, and looks at the server by the interface Service alone.
+// serves, and looks at the server by the interface Server alone.
 //
 // A request passes these in order, and each may answer it:
 //

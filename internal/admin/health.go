@@ -21,7 +21,7 @@ type Reason struct {
 }
 
 // Readiness returns the reasons why s can't serve clients; none if it can.
-func Readiness(s Service) []Reason {
+func Readiness(s Server) []Reason {
 	if s == nil {
 		return []Reason{{ReasonStarting, "The server starts: it reads its data directory, or waits for its peers."}}
 	}
@@ -45,7 +45,7 @@ func (a *Admin) alive(w http.ResponseWriter, r *http.Request) {
 
 // ready says whether the server can serve clients, and else why not.
 func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
-	s := a.service()
+	s := a.server()
 	reasons, status := array{}, http.StatusOK
 	for _, why := range Readiness(s) {
 		status = http.StatusServiceUnavailable

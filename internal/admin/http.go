@@ -73,7 +73,7 @@ type Admin struct {
 
 	snapshots rate
 
-	current atomic.Pointer[Service]
+	current atomic.Pointer[Server]
 
 	once sync.Once
 	wg   sync.WaitGroup
@@ -120,7 +120,7 @@ func Listen(opt Options) (*Admin, error) {
 func (a *Admin) Addr() net.Addr { return a.port.Addr() }
 
 // Serve makes the commands ask s from now on; nil for no server. A nil Admin ignores it.
-func (a *Admin) Serve(s Service) {
+func (a *Admin) Serve(s Server) {
 	switch {
 	case a == nil:
 	case s == nil:
@@ -130,8 +130,8 @@ func (a *Admin) Serve(s Service) {
 	}
 }
 
-// service returns the server to ask, nil if there is none.
-func (a *Admin) service() Service {
+// server returns the server to ask, nil if there is none.
+func (a *Admin) server() Server {
 	if s := a.current.Load(); s != nil {
 		return *s
 	}
@@ -197,12 +197,7 @@ func (a *Admin) handler() http.Handler {
 const allowed = "GET, HEAD, POST, OPTIONS"
 
 // commandList is the page with a link to each command.
-func (a *Admin) commandList(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "the list of commands takes GET requests", http.StatusMethodNotAllowed)
-		return
-	}
+func (a *Admin) commandList(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html;charset=utf-8")
 	for _, c := range commands() {
 		link := (&url.URL{Path: strings.TrimSuffix(a.opt.CommandURL, "/") + "/" + c.name}).String()

@@ -292,4 +292,4 @@ func TestNoForwardedAddress(t *testing.T) {
 	}
 }
 
-var _ Service = (*server.Server)(nil)
+var _ Server = (*server.Server)(nil)

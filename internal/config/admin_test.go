@@ -9,7 +9,7 @@ import (
 func TestAdminStaysOnThisHost(t *testing.T) {
 	t.Parallel()
 	for settings, refused := range map[string]string{
-		"admin.enableServer=true": "",
+		"admin.enableServer=true":                                                        "",
 		"admin.enableServer=true admin.serverAddress=localhost":                          "",
 		"admin.enableServer=true admin.serverAddress=127.3.2.1":                          "",
 		"admin.enableServer=true admin.serverAddress=[::1]":                              "",

@@ -70,6 +70,14 @@ if ! stamped apache-3.9 "$here/pom.xml"; then
 	finish apache-3.9 "$here/pom.xml"
 fi
 
+if ! stamped apache-admin "$here/adminjars/pom.xml"; then
+	echo 'compat install: what Apache ZooKeeper needs for its admin server'
+	rm -rf "$cache/apache-admin.new"
+	attempt 'the admin server of Apache ZooKeeper (mvn dependency:copy-dependencies)' \
+		mvn -B -q -U -f "$here/adminjars/pom.xml" dependency:copy-dependencies -DoutputDirectory="$cache/apache-admin.new"
+	finish apache-admin "$here/adminjars/pom.xml"
+fi
+
 if ! stamped kazoo "$here/requirements.txt"; then
 	echo 'compat install: kazoo'
 	# A virtual environment holds its own path: it is made in place, and the stamp comes last.

@@ -28,6 +28,8 @@ type Options struct {
 	Config map[string]string
 	// Properties are given as -D name=value, to Apache and to Zooid alike.
 	Properties map[string]string
+	// Admin opens an admin server beside each server.
+	Admin bool
 	// Observers are how many of an ensemble's servers, its last ones, have no vote.
 	Observers int
 }
@@ -45,6 +47,7 @@ var defaultConfig = map[string]string{
 // Server is a running server process. Methods are for one goroutine.
 type Server struct {
 	Addr    string // where clients connect: 127.0.0.1:port
+	Admin   string // where its admin server listens, if there is one
 	Folder  string // holds zoo.cfg, data, server.log
 	Program Program
 	argv    []string
@@ -103,7 +106,7 @@ func startAll(servers []*Server) error {
 // configure lays out the folders of n servers that will know each other.
 func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 	t.Helper()
-	const perServer = 3 // client, peer, election
+	const perServer = 4 // client, peer, election, admin
 	ports := freeport.Take(t, n*perServer)
 	members := make(map[string]string)
 	if n > 1 {
@@ -128,6 +131,12 @@ func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 			settings["clientPortAddress"] = "127.0.0.1"
 		}
 		maps.Copy(settings, members)
+		admin := ports[i*perServer+perServer-1]
+		if opts.Admin {
+			maps.Copy(settings, map[string]string{
+				"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": fmt.Sprint(admin),
+			})
+		}
 		maps.Copy(settings, opts.Config)
 		var config strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -143,6 +152,7 @@ func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 		}
 		servers[i] = &Server{
 			Addr:    fmt.Sprintf("127.0.0.1:%d", ports[i*perServer]),
+			Admin:   fmt.Sprintf("127.0.0.1:%d", admin),
 			Folder:  folder,
 			Program: p,
 			argv:    p.command(file, opts.Properties),

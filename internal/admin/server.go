@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A Service is the server that the commands ask: what the four-letter words ask, and more.
-type Service interface {
+// A Server is the server that the commands ask: what the four-letter words ask, and more.
+type Server interface {
 	fourletter.Server
 	// ID is the server's myid.
 	ID() uint64
