@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/zk"
@@ -293,3 +295,32 @@ func TestNoForwardedAddress(t *testing.T) {
 }
 
 var _ Server = (*server.Server)(nil)
+
+// TestGuessesAreThrottled: who guesses the superuser's password here is slowed down as on a
+// client port.
+func TestGuessesAreThrottled(t *testing.T) {
+	t.Parallel()
+	s, err := server.Open(server.Options{
+		DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Auth: auth.Options{SuperDigest: "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for i := range auth.FailedLoginsBurst {
+		if _, err := s.Authenticate("10.1.2.3:4", nil, "digest", fmt.Appendf(nil, "super:%d", i)); err != nil {
+			t.Fatalf("guess %d: %v", i, err)
+		}
+	}
+	for range 3 { // one a second is judged
+		if _, err = s.Authenticate("10.1.2.3:4", nil, "digest", []byte("super:x")); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, auth.ErrFailed) {
+		t.Errorf("after %d wrong guesses: %v", auth.FailedLoginsBurst, err)
+	}
+	if _, err := s.Authenticate("10.1.2.4:4", nil, "digest", []byte("super:x")); err != nil {
+		t.Errorf("from another address: %v", err)
+	}
+}

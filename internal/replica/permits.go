@@ -1,6 +1,29 @@
 package replica
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Authenticate returns the identities that a caller who is no client proves by a credential
+// of a scheme; address is its AddressID. Failed ones count with those of clients.
+func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
+	if !r.auth.Schemes().Has(scheme) {
+		return nil, fmt.Errorf("authenticate by scheme %.40q, which is not enabled: %w", scheme, auth.ErrFailed)
+	}
+	if !r.throttle.Allows(address, r.now()) {
+		r.meters.loginsThrottled.Inc()
+		return nil, fmt.Errorf("authenticate by scheme %s: too many logins from its address have failed; one a second is judged: %w", scheme, auth.ErrFailed)
+	}
+	ids, err := r.auth.Authenticate(nil, address, &jute.AuthPacket{Scheme: scheme, Auth: credential}, r.dataOf)
+	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(nil, ids) {
+		r.throttle.Failed(address, r.now())
+	}
+	return ids, err
+}
 
 // Permits reports whether the ACL of the znode at path grants one of the permissions in want
 // to the bearer of ids. It is false of a znode that doesn't exist.

@@ -56,10 +56,10 @@ func (s *Server) Authenticate(remote string, state *tls.ConnectionState, scheme 
 		}
 		return s.certified(*state, nil)
 	}
-	if scheme == "digest" && len(credential) == 0 {
-		return nil, fmt.Errorf("authenticate by scheme digest: %w: %w", errNothingProved, auth.ErrFailed)
+	if scheme == "sasl" || scheme == "digest" && len(credential) == 0 {
+		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, errNothingProved, auth.ErrFailed)
 	}
-	ids, err := s.auth.Authenticate(nil, addressID(remote), &jute.AuthPacket{Scheme: scheme, Auth: credential})
+	ids, err := s.replica.Authenticate(addressID(remote), scheme, credential)
 	if err == nil && len(ids) == 0 {
 		err = fmt.Errorf("authenticate by scheme %q: %w: %w", scheme, errNothingProved, auth.ErrFailed)
 	}
