@@ -13,16 +13,20 @@ import (
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/server"
 )
 
 // startAdmin starts the admin server, if there is to be one; nil if not.
-func startAdmin(cfg *config.Config, args []string, log *slog.Logger) (*admin.Admin, error) {
+func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Logger) (*admin.Admin, error) {
 	if !cfg.Admin.Enabled {
 		return nil, nil
 	}
-	o, err := adminOptions(cfg, log)
+	o, err := adminOptions(cfg, again, log)
 	if err != nil {
 		return nil, err
+	}
+	if again != nil {
+		o.Reload = again.reload
 	}
 	if cfg.File != "" {
 		text, err := os.ReadFile(cfg.File)
@@ -36,7 +40,7 @@ func startAdmin(cfg *config.Config, args []string, log *slog.Logger) (*admin.Adm
 }
 
 // adminOptions turns the configuration into what the admin package takes.
-func adminOptions(cfg *config.Config, log *slog.Logger) (admin.Options, error) {
+func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.Options, error) {
 	a := &cfg.Admin
 	o := admin.Options{
 		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
@@ -52,6 +56,7 @@ func adminOptions(cfg *config.Config, log *slog.Logger) (admin.Options, error) {
 	for _, note := range port.Notes() {
 		log.Warn("TLS for the admin server: " + note)
 	}
+	again.add(server.Stores{Of: "admin server", Refresh: port.Refresh})
 	o.TLS = &admin.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
 	return o, nil
 }

@@ -19,19 +19,36 @@ type process struct {
 	cmd   *exec.Cmd
 	log   strings.Builder
 	admin string // address of its admin server
+	file  string // its zoo.cfg
 	lines *bufio.Scanner
 }
 
-// startServer runs a server with a configuration file of these lines, in a folder of its own.
+// startServer runs a server with a configuration file of these lines, in a folder of its own,
+// and returns when it serves.
 func startServer(t *testing.T, lines ...string) *process {
 	t.Helper()
+	p := launchServer(t, lines...)
+	p.await("msg=serving")
+	return p
+}
+
+// launchServer is startServer without waiting.
+func launchServer(t *testing.T, lines ...string) *process {
+	t.Helper()
 	dir := t.TempDir()
-	lines = append([]string{"dataDir=" + filepath.Join(dir, "data"), "clientPort=0", "clientPortAddress=127.0.0.1"}, lines...)
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "myid"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines = append([]string{"dataDir=" + data, "clientPortAddress=127.0.0.1"}, lines...)
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(os.Args[0])}
+	p := &process{t: t, cmd: exec.Command(os.Args[0]), file: file}
 	p.cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=server "+file)
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -48,7 +65,6 @@ func startServer(t *testing.T, lines ...string) *process {
 		killed.Stop()
 	})
 	p.lines = bufio.NewScanner(io.TeeReader(out, &p.log))
-	p.await("msg=serving")
 	return p
 }
 
@@ -90,14 +106,14 @@ func (p *process) get(path string) (int, string) {
 // server answers commands, and no secret of its configuration is shown there.
 func TestAdminKeys(t *testing.T) {
 	t.Parallel()
-	p := startServer(t, "admin.enableServer=true", "admin.serverAddress=127.0.0.2", "admin.serverPort=0", "quorum.secret=0123456789012345678901234567")
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverAddress=127.0.0.2", "admin.serverPort=0", "quorum.secret=0123456789012345678901234567")
 	if !strings.HasPrefix(p.admin, "127.0.0.2:") {
 		t.Fatalf("it listens at %s", p.admin)
 	}
 	if status, body := p.get("/commands/initial_configuration"); status != http.StatusOK || !strings.Contains(body, `quorum.secret=***\n`) || strings.Contains(body, "0123456789") {
 		t.Errorf("%d, %s", status, body)
 	}
-	if without := startServer(t); without.admin != "" {
+	if without := startServer(t, "clientPort=0"); without.admin != "" {
 		t.Errorf("without admin.enableServer it listens at %s", without.admin)
 	}
 }

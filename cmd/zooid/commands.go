@@ -12,6 +12,9 @@ import (
 func commands() []command {
 	return []command{
 		{"server", "[zoo.cfg] [-D name=value]…", "run a server in the foreground", runServer},
+		{"health", "[-timeout 5s] zoo.cfg", "ask a server on this host if it is ready (for containers)", runHealth},
+		{"drain", "[-auth SCHEME:CREDENTIAL] zoo.cfg", "let other servers take over from the one on this host", runDrain},
+		{"reload", "[-auth SCHEME:CREDENTIAL] zoo.cfg", "make the server on this host read its configuration again", runReload},
 		{"init", "[-dir DIR] [-tls] [HOST…]", "write the files of new servers", runInit},
 		{"doctor", "[-json] zoo.cfg", "examine a server and its machine", doctor.Main},
 		{"allow-join", "ID zoo.cfg", "let in a server that has lost its data", runAllowJoin},

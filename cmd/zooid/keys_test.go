@@ -90,7 +90,7 @@ func told(t *testing.T, dir string, settings ...string) string {
 		digest(&b, reflect.ValueOf(peerPortOptions(&cfg.Quorum.TLS, log)), 0)
 	}
 	digest(&b, reflect.ValueOf(cfg.Admin.Enabled), 0)
-	admin, adminErr := adminOptions(cfg, log)
+	admin, adminErr := adminOptions(cfg, nil, log)
 	digest(&b, reflect.ValueOf(admin), 0)
 	digest(&b, reflect.ValueOf(adminPortOptions(cfg, log)), 0)
 	fmt.Fprint(&b, adminErr)

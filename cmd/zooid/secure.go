@@ -26,6 +26,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 		for _, note := range port.Notes() {
 			log.Warn("TLS for clients: " + note)
 		}
+		o.Stores = append(o.Stores, server.Stores{Of: "client port", Refresh: port.Refresh})
 		o.Secure = server.SecureOptions{
 			Unify: cfg.TLS.PortUnification, TLS: port.Config(),
 			HandshakesMax: cfg.Limits.TLSHandshakes, DropEarly: cfg.TLS.DropHandshakesEarly,
@@ -47,15 +48,16 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 
 // peerTLS sets up TLS between servers: sslQuorum dials TLS and accepts nothing else,
 // portUnification accepts both.
-func peerTLS(q *config.QuorumTLS, log *slog.Logger) (server.PeerTLS, error) {
+func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
+	log := o.Log
 	if !q.Enabled && !q.PortUnification {
 		return server.PeerTLS{}, nil
 	}
-	o := peerPortOptions(q, log)
-	if o.Trust.Location == "" {
+	stores := peerPortOptions(q, log)
+	if stores.Trust.Location == "" {
 		return server.PeerTLS{}, errors.New("set up TLS between servers: there is no trust store; set ssl.quorum.trustStore.location to a file with the certificate of the servers' issuer")
 	}
-	port, err := keystore.NewPort(o)
+	port, err := keystore.NewPort(stores)
 	if err != nil {
 		return server.PeerTLS{}, fmt.Errorf("set up TLS between servers (ssl.quorum.* keys): %w", err)
 	}
@@ -65,6 +67,7 @@ func peerTLS(q *config.QuorumTLS, log *slog.Logger) (server.PeerTLS, error) {
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
 		log.Warn("ssl.quorum.clientAuth=" + q.TLS.ClientAuth + ": whoever reaches the peer port may call himself a server of this ensemble; use need")
 	}
+	o.Stores = append(o.Stores, server.Stores{Of: "peer port", Refresh: port.Refresh})
 	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
 	if q.Enabled {
 		secure.Client = func(host string) *tls.Config { return port.Dialled(host, q.TLS.HostnameVerification) }

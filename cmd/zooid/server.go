@@ -22,13 +22,15 @@ import (
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
 const serverHelp = `usage: zooid server [zoo.cfg] [-D name=value]…
        zooid server PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]] [-D name=value]…
 
-Runs a server in the foreground until SIGTERM or SIGINT. Without a file it
+Runs a server in the foreground until SIGTERM or SIGINT. SIGHUP makes it read its
+zoo.cfg again, and say what of it is in force and what needs a restart. Without a file it
 serves 127.0.0.1:2181 from ./zooid-data.
 
 zoo.cfg is read as Apache ZooKeeper reads it; -D takes Apache's system
@@ -57,11 +59,12 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	addProcessor()
-	stop, cancel := stopSignals(log)
+	again := newReloader(args, cfg, &opt, log)
+	stop, cancel := stopSignals(log, again)
 	defer cancel()
 	opt.Stop = stop.Done()
 	logStart(log, cfg, &opt)
-	adm, err := startAdmin(cfg, args, log)
+	adm, err := startAdmin(cfg, args, again, log)
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1
@@ -78,6 +81,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		}
 		runs, ended := context.WithCancel(stop)
 		go logServing(runs, log, s)
+		again.serve(s)
 		adm.Serve(s)
 		select {
 		case <-stop.Done():
@@ -104,24 +108,33 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 }
 
 // stopSignals returns a context that ends with the first signal that asks the server to
-// stop, and leaves a line that names it. Losing the terminal is one, unless the server
-// was started to outlive it (nohup).
-func stopSignals(log *slog.Logger) (context.Context, context.CancelFunc) {
+// stop, and leaves a line that names it. SIGHUP makes a server with a configuration file
+// read it again; on a terminal, or without a file, it says that the terminal is lost, and
+// stops the server unless that was started to outlive it (nohup).
+func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) {
+	if !signal.Ignored(syscall.SIGHUP) || again != nil {
 		signals = append(signals, syscall.SIGHUP)
 	}
+	reloads := again != nil && !terminal.Is(os.Stdin)
 	ctx, cancel := context.WithCancel(context.Background())
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, signals...)
 	go func() {
-		select {
-		case s := <-came:
-			log.Info("stopping: a signal asked for it", "signal", s.String())
-			cancel()
-		case <-ctx.Done():
+		defer signal.Stop(came)
+		for {
+			select {
+			case s := <-came:
+				if s == syscall.SIGHUP && reloads {
+					again.reload() // it tells in the log what becomes of it
+					continue
+				}
+				log.Info("stopping: a signal asked for it", "signal", s.String())
+				cancel()
+			case <-ctx.Done():
+			}
+			return
 		}
-		signal.Stop(came)
 	}()
 	return ctx, cancel
 }
@@ -269,7 +282,7 @@ func memoryLimit(cfg *config.Config) int64 {
 func ensembleOptions(cfg *config.Config, o *server.Options) error {
 	q := &cfg.Quorum
 	var err error
-	if o.PeerTLS, err = peerTLS(&q.TLS, o.Log); err != nil {
+	if o.PeerTLS, err = peerTLS(&q.TLS, o); err != nil {
 		return err
 	}
 	if o.PeerSecrets, err = peerSecrets(q); err != nil {

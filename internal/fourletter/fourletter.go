@@ -108,15 +108,22 @@ type Server interface {
 
 // Words are those that a server answers.
 type Words struct {
-	allowed map[string]bool
-	trace   atomic.Int64 // mask of gtmk and stmk
+	allowed atomic.Pointer[map[string]bool] // never changed, but replaced
+	trace   atomic.Int64                    // mask of gtmk and stmk
 }
 
 // New returns the words of a whitelist, "*" for all; srvr is always answered.
 func New(whitelist []string) *Words {
-	w := &Words{allowed: allowed(whitelist)}
+	w := &Words{}
+	w.Allow(whitelist)
 	w.trace.Store(traceMaskDefault)
 	return w
+}
+
+// Allow puts another whitelist in force.
+func (w *Words) Allow(whitelist []string) {
+	set := allowed(whitelist)
+	w.allowed.Store(&set)
 }
 
 // TraceMask is the mask of gtmk and stmk.
@@ -136,7 +143,7 @@ type Ask struct {
 // Answer returns the answer to a word; it may be empty.
 func (w *Words) Answer(of Server, ask Ask) []byte {
 	a := answer{of: of, words: w, ask: ask}
-	if !w.allowed[ask.Word] {
+	if !(*w.allowed.Load())[ask.Word] {
 		a.print("%s is not executed because it is not in the whitelist.\n", Printable(ask.Word))
 		return a.text()
 	}

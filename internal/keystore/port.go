@@ -228,6 +228,22 @@ func (p *Port) refresh() {
 	p.report(nil)
 }
 
+// Refresh reads the stores again now, for connections that begin from now on. If that fails,
+// those read before stay in use.
+func (p *Port) Refresh() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checked, p.seen = time.Now(), p.marks()
+	cfg, err := p.build()
+	if err != nil {
+		p.failed = err.Error()
+		return fmt.Errorf("read the key and trust stores again: %w; those read before stay in use", err)
+	}
+	p.failed = ""
+	p.current.Store(cfg)
+	return nil
+}
+
 func (p *Port) report(err error) {
 	if p.opt.Reloaded != nil {
 		p.opt.Reloaded(err)

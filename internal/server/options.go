@@ -96,6 +96,8 @@ type Options struct {
 	Auth     auth.Options
 	Secure   SecureOptions // TLS on client ports
 	SASL     replica.SASLOptions
+	// Stores are the key and trust stores that can be read again.
+	Stores []Stores
 
 	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
 	// all. srvr always is.
@@ -112,6 +114,28 @@ type Options struct {
 	Version       string // as the srvr word prints it
 
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
+}
+
+// Stores are those of one port.
+type Stores struct {
+	Of      string // names the port: "client port"
+	Refresh func() error
+}
+
+// Limits are the options that can be changed while a Server runs.
+type Limits struct {
+	MaxClientConnections int      // maxClientCnxns
+	MaxConnections       int      // maxCnxns
+	FourLetterWords      []string // 4lw.commands.whitelist
+}
+
+// SetLimits puts limits in force for what comes from now on. Connections that are too many
+// stay.
+func (s *Server) SetLimits(l Limits) {
+	s.mu.Lock()
+	s.opt.MaxClientConnections, s.opt.MaxConnections = l.MaxClientConnections, l.MaxConnections
+	s.mu.Unlock()
+	s.words.Allow(l.FourLetterWords)
 }
 
 // Defaults of the options that zero would make useless.

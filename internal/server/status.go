@@ -111,8 +111,11 @@ func javaSocket(remote string) string {
 
 // Configuration returns the settings in force.
 func (s *Server) Configuration() fourletter.Configuration {
+	s.mu.Lock()
+	perHost := s.opt.MaxClientConnections
+	s.mu.Unlock()
 	c := fourletter.Configuration{
-		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: s.opt.MaxClientConnections,
+		SecureClientPort: -1, DataDir: s.opt.DataDir, LogDir: s.opt.LogDir, Tick: s.opt.Tick, MaxClientCnxns: perHost,
 		SessionTimeoutMin: s.opt.SessionTimeoutMin, SessionTimeoutMax: s.opt.SessionTimeoutMax, Backlog: s.opt.Backlog,
 	}
 	if c.Backlog == 0 {

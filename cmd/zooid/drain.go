@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/terminal"
+)
+
+const drainHelp = `usage: zooid drain [-auth SCHEME:CREDENTIAL] zoo.cfg
+
+Lets the other servers of the ensemble take over from the one on this host: it turns new
+clients away, hands leadership over, and sends its clients away once another server leads.
+It stays a member until it is stopped. The admin server must run (admin.enableServer=true),
+and the caller have all permissions on /: by its address, or by -auth, such as
+digest:user:password. Drain one server after the other. SIGTERM needs no drain before it:
+a server that stops hands leadership over as well.
+Exit codes: 0 drained, 1 not drained, 2 not reachable.
+`
+
+const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL] zoo.cfg
+
+Makes the server on this host read its zoo.cfg and its key and trust stores again, as
+SIGHUP does, and prints what is in force now and what needs a restart. The admin server
+must run (admin.enableServer=true), and the caller have all permissions on /: by its
+address, or by -auth, such as digest:user:password.
+Exit codes: 0 done, 1 not done, 2 not reachable.
+`
+
+// commandPatience is how much longer than the server these commands wait.
+const commandPatience = 10 * time.Second
+
+// runDrain drains the server on this host.
+func runDrain(args []string, stdout, stderr io.Writer) int {
+	cfg, answer, code := runAdminCommand("drain", drainHelp, args, stdout, stderr)
+	if code == 0 && answer != nil {
+		fmt.Fprintln(stdout, "drained: another server leads, and new clients are turned away; the server listens on", cfg.Admin.Host, "until it is stopped")
+	}
+	return code
+}
+
+// runReload makes the server on this host read its configuration again.
+func runReload(args []string, stdout, stderr io.Writer) int {
+	_, answer, code := runAdminCommand("reload", reloadHelp, args, stdout, stderr)
+	if code == 0 && answer != nil {
+		list := func(names []string) string {
+			if len(names) == 0 {
+				return "nothing"
+			}
+			return terminal.OneLine(strings.Join(names, ", "))
+		}
+		fmt.Fprintf(stdout, "in force: %s\nneeds a restart: %s\n", list(answer.InForce), list(answer.NeedRestart))
+	}
+	return code
+}
+
+// An adminAnswer is what these commands read of an answer.
+type adminAnswer struct {
+	Error       *string
+	InForce     []string `json:"in_force"`
+	NeedRestart []string `json:"need_restart"`
+}
+
+// runAdminCommand asks the admin server on this host for a guarded command; answer is nil if
+// there is none.
+func runAdminCommand(name, help string, args []string, stdout, stderr io.Writer) (cfg *config.Config, answer *adminAnswer, code int) {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, help) }
+	auth := flags.String("auth", "ip", "")
+	if cfg, code = localConfig(name, help, flags, args, stdout, stderr); cfg == nil {
+		return nil, nil, code
+	}
+	if !cfg.Admin.Enabled {
+		fmt.Fprintf(stderr, "zooid %s: the server has no admin server to ask; set admin.enableServer=true and restart it\n", name)
+		return cfg, nil, exitUnreachable
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.Admin.DrainTimeout+commandPatience)
+	defer cancel()
+	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/" + name
+	status, body, err := askAdmin(ctx, cfg, http.MethodPost, path, strings.Replace(*auth, ":", " ", 1), nil)
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid %s: not reachable: %s\n", name, terminal.OneLine(err.Error()))
+		return cfg, nil, exitUnreachable
+	}
+	answer = &adminAnswer{}
+	if err := json.Unmarshal(body, answer); err != nil {
+		fmt.Fprintf(stderr, "zooid %s: what answers there is no admin server of zooid: status %d, %.60q\n", name, status, body)
+		return cfg, nil, exitUnreachable
+	}
+	if answer.Error != nil || status != http.StatusOK {
+		why := http.StatusText(status)
+		if answer.Error != nil {
+			why = *answer.Error
+		}
+		fmt.Fprintf(stderr, "zooid %s: %s\n", name, terminal.OneLine(why))
+		return cfg, nil, exitNotReady
+	}
+	return cfg, answer, 0
+}

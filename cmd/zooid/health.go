@@ -1,0 +1,188 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/admin"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/terminal"
+)
+
+const healthHelp = `usage: zooid health [-timeout 5s] zoo.cfg
+
+Asks the server on this host that runs with this zoo.cfg if it can serve clients: its
+admin server if the file has admin.enableServer=true, else its client port by the word
+srvr. Prints "ready", or why not. Exit codes: 0 ready, 1 not ready, 2 not reachable.
+`
+
+// Exit codes of health, drain and reload.
+const (
+	exitNotReady    = 1
+	exitUnreachable = 2
+)
+
+// healthTimeout is how long health waits for an answer unless told otherwise.
+const healthTimeout = 5 * time.Second
+
+// answerBytesMax bounds what these commands read.
+const answerBytesMax = 1 << 20
+
+// runHealth asks a server if it is ready.
+func runHealth(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("health", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, healthHelp) }
+	timeout := flags.Duration("timeout", healthTimeout, "")
+	cfg, code := localConfig("health", healthHelp, flags, args, stdout, stderr)
+	if cfg == nil {
+		return code
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
+	defer cancel()
+	reasons, err := readiness(ctx, cfg)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "zooid health: not reachable:", terminal.OneLine(err.Error()))
+		return exitUnreachable
+	case len(reasons) > 0:
+		for _, why := range reasons {
+			fmt.Fprintln(stdout, "not ready:", terminal.OneLine(why.Text))
+		}
+		return exitNotReady
+	}
+	fmt.Fprintln(stdout, "ready")
+	return 0
+}
+
+// localConfig parses what the commands take that ask the server on this host; nil means to
+// exit with code.
+func localConfig(name, help string, flags *flag.FlagSet, args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
+	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+		fmt.Fprint(stdout, help)
+		return nil, 0
+	}
+	if flags.Parse(args) != nil {
+		return nil, exitUnreachable
+	}
+	if flags.NArg() != 1 {
+		fmt.Fprint(stderr, help)
+		return nil, exitUnreachable
+	}
+	cfg, err := config.Load(flags.Arg(0), nil)
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid %s: %v\n", name, err)
+		return nil, exitUnreachable
+	}
+	return cfg, 0
+}
+
+// readiness asks the server of cfg for the reasons why it isn't ready.
+func readiness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
+	if !cfg.Admin.Enabled {
+		return readinessByWord(ctx, cfg)
+	}
+	status, body, err := askAdmin(ctx, cfg, http.MethodGet, "/readyz", "", nil)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Ready   bool
+		Reasons []admin.Reason
+	}
+	if err := json.Unmarshal(body, &page); err != nil || status != http.StatusOK && status != http.StatusServiceUnavailable {
+		return nil, fmt.Errorf("what answers there is no admin server of zooid: status %d, %.60q", status, body)
+	}
+	if !page.Ready && len(page.Reasons) == 0 {
+		page.Reasons = []admin.Reason{{Text: "It gives no reason."}}
+	}
+	return page.Reasons, nil
+}
+
+// readinessByWord asks by srvr, which every server answers.
+func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
+	at := cfg.Client
+	if own, ok := cfg.Quorum.Members.Find(cfg.Quorum.MyID); ok && !own.Client.IsZero() {
+		at = own.Client
+	}
+	if at.Port < 0 {
+		return nil, errors.New("it takes clients over TLS alone; set admin.enableServer=true to have it asked over HTTP")
+	}
+	text, err := ask.Word(ctx, nil, here(at.Host, at.Port), "srvr", answerBytesMax)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.Contains(text, "not currently serving"):
+		return []admin.Reason{{Code: admin.ReasonNoQuorum, Text: strings.TrimSpace(text)}}, nil
+	case strings.Contains(text, "READ-ONLY mode"):
+		return []admin.Reason{{Code: admin.ReasonReadOnly, Text: "The server is cut off from its ensemble and serves reads alone."}}, nil
+	case !strings.HasPrefix(text, "Zookeeper version:"):
+		return nil, fmt.Errorf("what answers there is no server: %.60q", text)
+	}
+	return nil, nil
+}
+
+// here is where this host reaches a server that listens at host.
+func here(host string, port int) string {
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// askAdmin asks the admin server of cfg, over TLS if that is all it takes, and returns the
+// status and the body.
+func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorization string, body io.Reader) (int, []byte, error) {
+	url := "http://"
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	if cfg.Admin.ForceHTTPS {
+		url = "https://"
+		var err error
+		if transport.TLSClientConfig, err = adminClientTLS(cfg); err != nil {
+			return 0, nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url+here(cfg.Admin.Host, cfg.Admin.Port)+path, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax))
+	return res.StatusCode, answer, err
+}
+
+// adminClientTLS shows the server's own certificate, and takes one that the trust store
+// vouches for, whatever host it names: it is this one.
+func adminClientTLS(cfg *config.Config) (*tls.Config, error) {
+	o := adminPortOptions(cfg, slog.New(slog.DiscardHandler))
+	if o.Trust.Location == "" {
+		return nil, errors.New("the admin server's certificate can't be verified: there is no trust store; set ssl.quorum.trustStore.location")
+	}
+	port, err := keystore.NewPort(o)
+	if err != nil {
+		return nil, err
+	}
+	return port.Dialled("localhost", false), nil
+}

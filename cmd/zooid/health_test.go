@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/freeport"
+)
+
+// port is one of its own for a server of a test.
+func port(t *testing.T) string { return strconv.Itoa(freeport.Take(t, 1)[0]) }
+
+// runZooid runs a command of zooid and returns its exit code and all that it printed.
+func runZooid(args ...string) (int, string) {
+	var out bytes.Buffer
+	code := run(args, &out, &out)
+	return code, out.String()
+}
+
+// TestHealth: the exit codes of zooid health, by the admin server and by a word: of a server
+// that serves, of one that waits for its peers, and of none.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	for _, lines := range [][]string{{"admin.enableServer=true"}, {"admin.enableServer=false"}} {
+		lines = append(lines, "clientPort="+port(t), "admin.serverPort="+port(t))
+		p := startServer(t, lines...)
+		if code, text := runZooid("health", p.file); code != 0 || text != "ready\n" {
+			t.Errorf("%s: of a server that serves: %d, %s", lines[0], code, text)
+		}
+		p.cmd.Process.Signal(syscall.SIGTERM)
+		for p.lines.Scan() { // until it has ended
+		}
+		if code, text := runZooid("health", p.file); code != exitUnreachable || !strings.Contains(text, "not reachable") {
+			t.Errorf("%s: of none: %d, %s", lines[0], code, text)
+		}
+		peers := freeport.Take(t, 4)
+		lines = append(lines, "initLimit=5", "syncLimit=5", "clientPort="+port(t), "admin.serverPort="+port(t))
+		for i := range 2 {
+			lines = append(lines, "server."+strconv.Itoa(i+1)+"=127.0.0.1:"+strconv.Itoa(peers[2*i])+":"+strconv.Itoa(peers[2*i+1]))
+		}
+		lines = append(lines[:1], lines[3:]...) // without the first two ports
+		waiting := launchServer(t, lines...)
+		waiting.await("starting zooid")
+		var code int
+		var text string
+		for range 500 { // until its port is open
+			if code, text = runZooid("health", waiting.file); code != exitUnreachable {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if code != exitNotReady || !strings.Contains(text, "not ready: ") {
+			t.Errorf("%s: of one without a quorum: %d, %s", lines[0], code, text)
+		}
+	}
+	if code, _ := runZooid("health"); code != exitUnreachable {
+		t.Errorf("without a file: %d", code)
+	}
+}
+
+// TestAliveWithoutAQuorum: a server that waits for its peers is alive, and not ready.
+func TestAliveWithoutAQuorum(t *testing.T) {
+	t.Parallel()
+	peers := freeport.Take(t, 4)
+	p := launchServer(t, "clientPort="+port(t), "admin.enableServer=true", "admin.serverPort=0", "initLimit=5", "syncLimit=5",
+		"server.1=127.0.0.1:"+strconv.Itoa(peers[0])+":"+strconv.Itoa(peers[1]), "server.2=127.0.0.1:"+strconv.Itoa(peers[2])+":"+strconv.Itoa(peers[3]))
+	p.await("the admin server listens")
+	if status, body := p.get("/livez"); status != http.StatusOK {
+		t.Errorf("alive: %d, %s", status, body)
+	}
+	if status, body := p.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"starting"`) {
+		t.Errorf("ready: %d, %s", status, body)
+	}
+	if status, body := p.get("/commands/ruok"); status != http.StatusOK || !strings.Contains(body, "not currently serving") {
+		t.Errorf("ruok: %d, %s", status, body)
+	}
+}
+
+// TestReload changes zoo.cfg under a server: by SIGHUP and by zooid reload the limits and
+// the whitelist are put in force, what needs a restart is named, and a file that can't be
+// read changes nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	clients := port(t)
+	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t), "4lw.commands.whitelist=ruok")
+	before, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite := func(old, with string) {
+		t.Helper()
+		if err := os.WriteFile(p.file, []byte(strings.Replace(string(before), old, with, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	word := func(name string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, name, 1<<16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if text := word("conf"); !strings.Contains(text, "not in the whitelist") {
+		t.Errorf("conf before: %s", text)
+	}
+	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=7\nsnapCount=1234")
+	p.cmd.Process.Signal(syscall.SIGHUP)
+	p.await("was read again")
+	log := p.log.String()
+	if !strings.Contains(log, `inForce="[4lw.commands.whitelist maxClientCnxns]" needRestart=[snapCount]`) {
+		t.Errorf("the log says\n%s", log)
+	}
+	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=7\n") {
+		t.Errorf("conf after SIGHUP: %s", text)
+	}
+	if text := word("ruok"); !strings.Contains(text, "not in the whitelist") {
+		t.Errorf("ruok after SIGHUP: %s", text)
+	}
+	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=8\ntickTime=0")
+	if code, text := runZooid("reload", p.file); code != exitUnreachable || !strings.Contains(text, "tickTime") {
+		t.Errorf("zooid reload with a wrong file: %d, %s", code, text)
+	}
+	p.cmd.Process.Signal(syscall.SIGHUP)
+	p.await("reload failed")
+	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=7\n") {
+		t.Errorf("conf after a wrong file: %s", text)
+	}
+	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=9")
+	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: maxClientCnxns\nneeds a restart: nothing\n" {
+		t.Errorf("zooid reload: %d, %s", code, text)
+	}
+	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=9\n") {
+		t.Errorf("conf after zooid reload: %s", text)
+	}
+	if code, text := runZooid("drain", p.file); code != exitNotReady || !strings.Contains(text, "it is alone") {
+		t.Errorf("zooid drain of a server alone: %d, %s", code, text)
+	}
+	if code, text := runZooid("drain", "-auth", "nosuch:x", p.file); code != exitNotReady || !strings.Contains(text, "Not authenticated") {
+		t.Errorf("zooid drain by a stranger: %d, %s", code, text)
+	}
+}
+
+// TestReloadStores: stores that have changed count after a reload, and stores that can't be
+// read leave the old ones in force.
+func TestReloadStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	copyStore := func(from string) {
+		t.Helper()
+		b := []byte("garbage")
+		if from != "" {
+			var err error
+			if b, err = os.ReadFile(filepath.Join("..", "..", "internal", "keystore", "testdata", from)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "server.pem"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyStore("server.pem")
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort="+port(t), "secureClientPort="+port(t), "ssl.clientAuth=none",
+		"ssl.keyStore.location="+filepath.Join(dir, "server.pem"), "ssl.keyStore.password=apassword")
+	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: key and trust stores of the client port\nneeds a restart: nothing\n" {
+		t.Errorf("reload: %d, %s", code, text)
+	}
+	copyStore("")
+	if code, text := runZooid("reload", p.file); code != exitNotReady || !strings.Contains(text, "client port: read the key and trust stores again") {
+		t.Errorf("reload of garbage: %d, %s", code, text)
+	}
+}
