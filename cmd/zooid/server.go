@@ -223,9 +223,12 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		ID:      1,
 		DataDir: cfg.Storage.DataDir, LogDir: cfg.Storage.DataLogDir,
 		Backlog: cfg.Limits.ListenBacklog,
-		Tick:    cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
+		Serving: server.Serving{
+			Tick: cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
+			MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
+			SnapCount: cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage),
+		},
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
-		MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
 		MemoryLimit:        memoryLimit(cfg),
 		SessionlessTimeout: cfg.Limits.SessionlessTimeout, TCPKeepAlive: cfg.Limits.TCPKeepAlive,
 		Settings: tree.Settings{
@@ -233,9 +236,9 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 			SkipACL: cfg.Tree.SkipACL, ReconfigEnabled: cfg.Quorum.ReconfigEnabled, FeatureLevel: tree.FeatureLevelMax,
 		},
 		FourLetterWords: words(cfg.FourLetter),
-		SnapCount:       cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage), SnapshotsKept: snapshotsKept(&cfg.Storage),
-		FsyncWarning: max(cfg.Storage.FsyncWarning, time.Millisecond),
-		ReapInterval: cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
+		SnapshotsKept:   snapshotsKept(&cfg.Storage),
+		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
+		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Log: log, Version: versionText(),
 	}
 	if cfg.Client.Port >= 0 {

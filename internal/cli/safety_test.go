@@ -31,7 +31,7 @@ func startLocalSessions(t *testing.T, upgrading bool) (addresses []string) {
 		start.Go(func() {
 			s, err := server.Open(server.Options{
 				ID: m.ID, DataDir: t.TempDir(), Listen: addresses[i : i+1], Members: members, PeerListen: m.Addrs[0],
-				LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Minute,
+				Serving: server.Serving{LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Minute},
 			})
 			if err != nil {
 				t.Error(err)

@@ -58,7 +58,7 @@ func TestTreeIsFull(t *testing.T) {
 // TestLogBytesForceASnapshot: one is due once the log has the bytes that were configured, and not before.
 func TestLogBytesForceASnapshot(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, Options{SnapBytes: 1 << 20})
+	s := newStage(t, Options{Serving: Serving{SnapBytes: 1 << 20}})
 	if s.r.SnapshotDue(1<<20 - 1) {
 		t.Error("due a byte too early")
 	}

@@ -27,7 +27,7 @@ func TestNothingIsShownOfHalfAnEntry(t *testing.T) {
 			}
 		}
 		s := newStage(t, Options{
-			LocalSessions: true,
+			Serving: Serving{LocalSessions: true},
 			Observe: func(res *tree.Result) {
 				if res.Path != "/b" {
 					return

@@ -83,7 +83,7 @@ func TestOutstandingLimit(t *testing.T) {
 		limit int
 		waits bool
 	}{"at the limit": {limit, true}, "below it": {limit + 2, false}} {
-		s := newStage(t, Options{MaxOutstanding: c.limit})
+		s := newStage(t, Options{Serving: Serving{MaxOutstanding: c.limit}})
 		var clients []*Client
 		for range 2 {
 			clients = append(clients, s.client(nil))

@@ -25,7 +25,7 @@ type localStage struct {
 
 func newLocalStage(t *testing.T) *localStage {
 	t.Helper()
-	return newStage(t, Options{LocalSessions: true, LocalSessionsUpgrading: true})
+	return newStage(t, Options{Serving: Serving{LocalSessions: true, LocalSessionsUpgrading: true}})
 }
 
 // newStage is newLocalStage for a server of other options.

@@ -24,23 +24,11 @@ type Options struct {
 	Servers    int
 	Membership Membership
 
-	Tick                                 time.Duration
-	SessionTimeoutMin, SessionTimeoutMax time.Duration
-	MaxFrame                             int // largest request, bytes
-	MaxOutstanding                       int // requests without an answer, of all clients
-	// ReadOnlyMode makes a server of an ensemble serve read-only, while it is cut off,
-	// the clients that ask for it.
-	ReadOnlyMode bool
-	// LocalSessions makes sessions of an ensemble local to their server until they
-	// write. They may own no ephemeral znodes; with LocalSessionsUpgrading they
-	// become global when they ask for one.
-	LocalSessions, LocalSessionsUpgrading bool
+	Serving
 
 	Settings  tree.Settings // replicated
 	Auth      *auth.Registry
 	SASL      SASLOptions
-	SnapCount int   // changes between snapshots
-	SnapBytes int64 // log bytes that force one
 	Log       *slog.Logger
 	ClientLog *slog.Logger // for lines about single clients; nil for Log, within limits
 	Meters    *Meters      // nil for its own
@@ -68,6 +56,50 @@ type Options struct {
 	Observe func(*tree.Result)
 }
 
+// Serving is how a server serves, as its configuration says: one value from there to the
+// replica. Settings that replicas must agree on are tree.Settings. The comments name the key
+// of zoo.cfg or the system property.
+type Serving struct {
+	Tick              time.Duration // tickTime
+	SessionTimeoutMin time.Duration // minSessionTimeout
+	SessionTimeoutMax time.Duration // maxSessionTimeout
+	MaxFrame          int           // largest request, bytes (jute.maxbuffer)
+	MaxOutstanding    int           // requests without an answer, of all clients (globalOutstandingLimit)
+
+	// ReadOnlyMode makes a server of an ensemble serve read-only, while it is cut off,
+	// the clients that ask for it (readonlymode.enabled).
+	ReadOnlyMode bool
+	// LocalSessions makes sessions of an ensemble local to their server until they
+	// write (localSessionsEnabled). They may own no ephemeral znodes; with
+	// LocalSessionsUpgrading (localSessionsUpgradingEnabled) they become global when
+	// they ask for one.
+	LocalSessions, LocalSessionsUpgrading bool
+
+	SnapCount int   // changes between snapshots (snapCount)
+	SnapBytes int64 // log bytes that force one (snapSizeLimitInKb)
+}
+
+// WithDefaults returns s with those settings replaced that are zero, or less, which would be
+// useless.
+func (s Serving) WithDefaults() Serving {
+	s.Tick = positive(s.Tick, TickDefault)
+	s.SessionTimeoutMin = positive(s.SessionTimeoutMin, 2*s.Tick)
+	s.SessionTimeoutMax = positive(s.SessionTimeoutMax, 20*s.Tick)
+	s.MaxFrame = positive(s.MaxFrame, jute.MaxBufferDefault)
+	s.MaxOutstanding = positive(s.MaxOutstanding, OutstandingDefault)
+	s.SnapCount = positive(s.SnapCount, SnapCountDefault)
+	s.SnapBytes = positive(s.SnapBytes, SnapBytesDefault)
+	return s
+}
+
+// positive returns v if it is more than zero, else otherwise.
+func positive[T cmp.Ordered](v, otherwise T) T {
+	if zero := *new(T); v > zero {
+		return v
+	}
+	return otherwise
+}
+
 // Membership is how a replica reads what /zookeeper/config and reconfig requests say.
 type Membership struct {
 	// Text is the membership that a new ensemble begins with, as /zookeeper/config
@@ -88,13 +120,7 @@ const (
 
 // withDefaults returns o with its zero settings replaced.
 func (o Options) withDefaults() Options {
-	o.Tick = cmp.Or(o.Tick, TickDefault)
-	o.SessionTimeoutMin = cmp.Or(o.SessionTimeoutMin, 2*o.Tick)
-	o.SessionTimeoutMax = cmp.Or(o.SessionTimeoutMax, 20*o.Tick)
-	o.MaxFrame = cmp.Or(o.MaxFrame, jute.MaxBufferDefault)
-	o.MaxOutstanding = cmp.Or(o.MaxOutstanding, OutstandingDefault)
-	o.SnapCount = cmp.Or(o.SnapCount, SnapCountDefault)
-	o.SnapBytes = cmp.Or(o.SnapBytes, SnapBytesDefault)
+	o.Serving = o.Serving.WithDefaults()
 	o.Settings.FeatureLevel = cmp.Or(o.Settings.FeatureLevel, tree.FeatureLevelMax)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -100,7 +100,7 @@ func FuzzReceive(f *testing.F) {
 	}))
 	f.Add(uint8(5), raw.request(raw.request(nil, jute.OpCreate, creating("/a", nil, 0)), jute.OpCloseSession, nil))
 	f.Fuzz(func(t *testing.T, state uint8, in []byte) {
-		s := newStage(t, Options{LocalSessions: state&1 != 0, LocalSessionsUpgrading: state&2 != 0, ReadOnlyMode: true, MaxFrame: 1 << 16})
+		s := newStage(t, Options{Serving: Serving{LocalSessions: state&1 != 0, LocalSessionsUpgrading: state&2 != 0, ReadOnlyMode: true, MaxFrame: 1 << 16}})
 		fuzzReceive(s, state, in)
 	})
 }

@@ -174,7 +174,7 @@ func TestSkipEntry(t *testing.T) {
 		id++
 		opts = append(opts, Options{
 			ID: id, DataDir: col.dirs[id], LogDir: col.logDirs[id], Listen: []string{col.clients[id]}, PeerListen: col.addrs[id], Members: members, Membership: m,
-			Log: log.logger(), PeerSecrets: secretForTests, SnapCount: 1000, SnapshotsKept: 1, observe: panicAt("/bad"),
+			Log: log.logger(), PeerSecrets: secretForTests, Serving: Serving{SnapCount: 1000}, SnapshotsKept: 1, observe: panicAt("/bad"),
 		})
 	}
 	servers := openAll(t, opts)

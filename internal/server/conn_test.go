@@ -270,7 +270,7 @@ func TestSessionResumes(t *testing.T) {
 func TestRestartKeepsSessions(t *testing.T) {
 	t.Parallel()
 	for _, logDir := range []string{"", t.TempDir()} {
-		restartKeepsSessions(t, Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, SnapCount: 50})
+		restartKeepsSessions(t, Options{DataDir: t.TempDir(), LogDir: logDir, Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 50}})
 	}
 }
 

@@ -31,7 +31,7 @@ func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]Options{
 		"global": {},
-		"local":  {LocalSessions: true},
+		"local":  {Serving: Serving{LocalSessions: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

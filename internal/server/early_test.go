@@ -18,7 +18,7 @@ import (
 // it, and returns the folder, the snapshot's file and how many znodes there are.
 func snapshotted(t *testing.T) (dir, file string, written int) {
 	dir = t.TempDir()
-	s, err := Open(Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}, SnapCount: 10})
+	s, err := Open(Options{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

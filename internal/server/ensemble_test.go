@@ -108,7 +108,7 @@ func TestLeaderLossIsInvisible(t *testing.T) {
 // log they keep, and starts it again: it takes a snapshot and then follows.
 func TestLaggingServerCatchesUp(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t, Options{SnapCount: 100})
+	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 100}})
 	lead := leader(t, servers)
 	behind := (lead + 1) % 3
 	servers[behind].Close()

@@ -17,7 +17,7 @@ import (
 func (c *colony) alone(id uint64, snapCount int) {
 	c.t.Helper()
 	c.lines(id)
-	s, err := Open(Options{DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, SnapCount: snapCount})
+	s, err := Open(Options{DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, Serving: Serving{SnapCount: snapCount}})
 	if err != nil {
 		c.t.Fatal(err)
 	}

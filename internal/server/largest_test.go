@@ -18,7 +18,7 @@ func TestLargestRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 400 MB")
 	}
-	servers, opts := threeServers(t, Options{MaxFrame: MaxFrameMax, SnapCount: 2})
+	servers, opts := threeServers(t, Options{Serving: Serving{MaxFrame: MaxFrameMax, SnapCount: 2}})
 	const path = "/largest"
 	c := connect(t, opts[0].Listen[0], 0, nil)
 	c.call(jute.OpCreate, creating(path, nil, 0))
@@ -81,7 +81,7 @@ func TestLargestRequests(t *testing.T) {
 		default:
 		}
 	}
-	if s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, MaxFrame: MaxFrameMax + 1}); err == nil {
+	if s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{MaxFrame: MaxFrameMax + 1}}); err == nil {
 		s.Close()
 		t.Error("a server takes a larger limit")
 	}

@@ -13,7 +13,7 @@ import (
 
 // localOptions are those of servers with local sessions.
 func localOptions(upgrading bool) Options {
-	return Options{LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: 100 * time.Millisecond, SessionTimeoutMax: time.Minute}
+	return Options{Serving: Serving{LocalSessions: true, LocalSessionsUpgrading: upgrading, SessionTimeoutMin: 100 * time.Millisecond, SessionTimeoutMax: time.Minute}}
 }
 
 // logged returns how many requests in the log a server has applied since its last

@@ -22,7 +22,7 @@ func newMemoryStage(t *testing.T, limit int64) *memoryStage {
 	t.Helper()
 	const patience = 10 * time.Minute // of clients that say nothing, or don't read
 	s := open(t, Options{
-		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, SessionTimeoutMin: patience, SessionTimeoutMax: patience,
+		MemoryLimit: limit, WriteTimeout: patience, SessionlessTimeout: patience, Serving: Serving{SessionTimeoutMin: patience, SessionTimeoutMax: patience},
 	})
 	m := &memoryStage{t: t, s: s, addr: s.Addrs()[0].String()}
 	m.old = m.connect()

@@ -174,7 +174,7 @@ func TestStartIsMeasured(t *testing.T) {
 // session without a client run out of time.
 func TestPatienceWithTheSilentIsCounted(t *testing.T) {
 	t.Parallel()
-	st := newWordStage(t, Options{Tick: 50 * time.Millisecond, SessionlessTimeout: 100 * time.Millisecond})
+	st := newWordStage(t, Options{Serving: Serving{Tick: 50 * time.Millisecond}, SessionlessTimeout: 100 * time.Millisecond})
 	conn := st.dial()
 	defer conn.Close()
 	st.connect("A", 100)

@@ -9,7 +9,6 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
-	"github.com/zooid-project/zooid/jute"
 )
 
 // A Member is one server of the ensemble, as its configuration names it.
@@ -24,6 +23,9 @@ type PanicError = quorum.PanicError
 
 // ShownEnsemble is what the conf word prints of an ensemble.
 type ShownEnsemble = fourletter.ShownEnsemble
+
+// Serving is how a server serves its clients.
+type Serving = replica.Serving
 
 // SASLOptions are the settings of logins by SASL.
 type SASLOptions = replica.SASLOptions
@@ -62,24 +64,11 @@ type Options struct {
 	// leader: their reads are answered, their writes wait. With ReadOnlyMode it is
 	// at most 2 s, or a tick if that is longer.
 	Patience time.Duration
-	// ReadOnlyMode makes a server of an ensemble serve read-only, after Patience,
-	// the clients that ask for it (readonlymode.enabled).
-	ReadOnlyMode bool
-
-	// LocalSessions makes sessions of an ensemble local to their server until they
-	// write (localSessionsEnabled). They may own no ephemeral znodes; with
-	// LocalSessionsUpgrading (localSessionsUpgradingEnabled) they become global when
-	// they ask for one.
-	LocalSessions, LocalSessionsUpgrading bool
-
-	Tick              time.Duration // tickTime
-	SessionTimeoutMin time.Duration // minSessionTimeout
-	SessionTimeoutMax time.Duration // maxSessionTimeout
+	// Serving is for the replica. MaxFrame is at most MaxFrameMax.
+	Serving
 
 	MaxClientConnections int // maxClientCnxns: per client address, 0 for no limit
 	MaxConnections       int // maxCnxns: in all, 0 for no limit
-	MaxFrame             int // jute.maxbuffer, bytes, at most MaxFrameMax
-	MaxOutstanding       int // globalOutstandingLimit
 	// MemoryLimit is the ceiling of the memory account, in bytes (memory.limit); 0 for
 	// none.
 	MemoryLimit  int64
@@ -103,8 +92,6 @@ type Options struct {
 	// all. srvr always is.
 	FourLetterWords []string
 
-	SnapCount     int           // snapCount: changes between snapshots
-	SnapBytes     int64         // snapSizeLimitInKb: log bytes that force one
 	SnapshotsKept int           // autopurge.snapRetainCount; storage.KeepAll never purges (autopurge.purgeInterval=0)
 	FsyncWarning  time.Duration // fsync.warningthresholdms: a slower flush of the log is logged; 0 logs none
 	ReapInterval  time.Duration // znode.container.checkIntervalMs
@@ -173,9 +160,7 @@ func (o Options) withDefaults() Options {
 	if o.ID == 0 {
 		o.ID = 1
 	}
-	def(&o.Tick, replica.TickDefault)
-	def(&o.SessionTimeoutMin, 2*o.Tick)
-	def(&o.SessionTimeoutMax, 20*o.Tick)
+	o.Serving = o.Serving.WithDefaults()
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
 	def(&o.WriteTimeout, writeTimeoutDefault)
 	def(&o.ReapInterval, reapIntervalDefault)
@@ -183,14 +168,8 @@ func (o Options) withDefaults() Options {
 	if o.ReadOnlyMode {
 		o.Patience = min(o.Patience, max(readOnlyPatience, o.Tick))
 	}
-	num(&o.MaxFrame, jute.MaxBufferDefault)
-	num(&o.MaxOutstanding, replica.OutstandingDefault)
-	num(&o.SnapCount, replica.SnapCountDefault)
 	num(&o.SnapshotsKept, snapshotsKeptDefault)
 	num(&o.ReapPerMinute, reapPerMinuteDefault)
-	if o.SnapBytes <= 0 {
-		o.SnapBytes = replica.SnapBytesDefault
-	}
 	if o.Settings.FeatureLevel == 0 {
 		o.Settings.FeatureLevel = tree.FeatureLevelMax
 	}

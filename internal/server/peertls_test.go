@@ -34,7 +34,7 @@ const snapshotWrites = 150
 func TestEnsembleOverTLS(t *testing.T) {
 	t.Parallel()
 	var log logLines
-	servers, opts := threeServers(t, Options{SnapCount: 20, SnapshotsKept: 1, PeerTLS: overTLS(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 20}, SnapshotsKept: 1, PeerTLS: overTLS(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	lead := leader(t, servers)
 	behind := (lead + 1) % 3
 	servers[behind].Close()

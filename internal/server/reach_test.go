@@ -11,7 +11,7 @@ import (
 // it for its patience closes its connections and takes none, until it is answered.
 func TestUnheardServerTurnsItsClientsAway(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t, Options{Tick: time.Minute}) // the test asks in place of the timers
+	servers, opts := threeServers(t, Options{Serving: Serving{Tick: time.Minute}}) // the test asks in place of the timers
 	follower := (leader(t, servers) + 1) % 3
 	r := servers[follower].replica
 	c := connect(t, opts[follower].Listen[0], 0, nil)

@@ -13,8 +13,8 @@ import (
 // readOnlyOptions are those of servers that serve read-only soon after they have
 // lost their leader.
 func readOnlyOptions() Options {
-	return Options{ReadOnlyMode: true, Tick: 100 * time.Millisecond, Patience: time.Second,
-		SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute, FourLetterWords: []string{"isro"}}
+	return Options{Serving: Serving{ReadOnlyMode: true, Tick: 100 * time.Millisecond, SessionTimeoutMin: 10 * time.Second, SessionTimeoutMax: time.Minute}, Patience: time.Second,
+		FourLetterWords: []string{"isro"}}
 }
 
 // hello sends a connect request and returns the answer, or nil if the server
@@ -261,11 +261,11 @@ func TestReadOnlyStart(t *testing.T) {
 // TestReadOnlyPatience: a server that may serve read-only waits less for a leader.
 func TestReadOnlyPatience(t *testing.T) {
 	t.Parallel()
-	opt := Options{ReadOnlyMode: true, Tick: 3 * time.Second}.withDefaults()
+	opt := Options{Serving: Serving{ReadOnlyMode: true, Tick: 3 * time.Second}}.withDefaults()
 	if opt.Patience != 3*time.Second {
 		t.Errorf("patience %v", opt.Patience)
 	}
-	opt = Options{ReadOnlyMode: true, Tick: time.Second}.withDefaults()
+	opt = Options{Serving: Serving{ReadOnlyMode: true, Tick: time.Second}}.withDefaults()
 	if opt.Patience != readOnlyPatience {
 		t.Errorf("patience %v", opt.Patience)
 	}

@@ -16,7 +16,7 @@ import (
 func TestRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
-	s := open(t, Options{Log: log.logger(), MaxFrame: 4 << 20})
+	s := open(t, Options{Log: log.logger(), Serving: Serving{MaxFrame: 4 << 20}})
 	eventually(t, "the feature level with the limits is in force", func() bool { return s.replica.View().FeatureLevel >= 2 })
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	counts := func() (n [3]int) {

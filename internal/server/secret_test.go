@@ -8,7 +8,7 @@ import (
 // hashes, which all servers use from the same entry on, and again after a restart.
 func TestSecretOfTheTree(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t, Options{SnapCount: 5})
+	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 5}})
 	caughtUp(t, opts)
 	for i := range servers {
 		var err error

@@ -200,9 +200,7 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")
 	return replica.Options{
 		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
-		Tick: o.Tick, SessionTimeoutMin: o.SessionTimeoutMin, SessionTimeoutMax: o.SessionTimeoutMax, MaxFrame: o.MaxFrame, MaxOutstanding: o.MaxOutstanding,
-		ReadOnlyMode: o.ReadOnlyMode, LocalSessions: o.LocalSessions, LocalSessionsUpgrading: o.LocalSessionsUpgrading,
-		Settings: o.Settings, Auth: s.auth, SASL: login, SnapCount: o.SnapCount, SnapBytes: o.SnapBytes, Log: o.Log, ClientLog: s.clientLog, Meters: s.meters,
+		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog, Meters: s.meters,
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)
 		},

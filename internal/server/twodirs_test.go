@@ -61,7 +61,7 @@ func reads(t *testing.T, addr, path string) {
 func TestTwoDirectoriesAlone(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
-	opt := Options{DataDir: t.TempDir(), LogDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, SnapCount: 1 << 30, Log: log.logger()}
+	opt := Options{DataDir: t.TempDir(), LogDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Serving: Serving{SnapCount: 1 << 30}, Log: log.logger()}
 	run := func(do func(addr string)) {
 		t.Helper()
 		s, err := Open(opt)
@@ -100,7 +100,7 @@ func TestTwoDirectoriesAlone(t *testing.T) {
 // emptied whole and joins again.
 func TestTwoDirectoriesOfThree(t *testing.T) {
 	t.Parallel()
-	servers, opts := threeServers(t, Options{SnapCount: 1 << 30, PeerSecrets: secretForTests})
+	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 1 << 30}, PeerSecrets: secretForTests})
 	var lines strings.Builder
 	for _, m := range opts[0].Members {
 		fmt.Fprintf(&lines, "%d %s\n", m.ID, m.Addrs[0])

@@ -284,7 +284,7 @@ func TestFourLetterWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := newWordStage(t, Options{Tick: time.Minute, SessionlessTimeout: time.Hour})
+	st := newWordStage(t, Options{Serving: Serving{Tick: time.Minute}, SessionlessTimeout: time.Hour})
 	var got strings.Builder
 	for part := range strings.SplitSeq(string(b), "\n====\n") {
 		command, _, _ := strings.Cut(part, "\n----\n")
@@ -317,7 +317,7 @@ func TestFourLetterWords(t *testing.T) {
 // TestWordsWhileNotServing asks everything of a server that doesn't serve yet.
 func TestWordsWhileNotServing(t *testing.T) {
 	t.Parallel()
-	st := newWordStage(t, Options{Tick: time.Hour}) // its timers don't end what follows
+	st := newWordStage(t, Options{Serving: Serving{Tick: time.Hour}}) // its timers don't end what follows
 	st.s.replica.CheckReach(1, 0)
 	const refused = "This ZooKeeper instance is not currently serving requests"
 	for name, want := range map[string]string{

@@ -218,8 +218,12 @@ func (l *life) open(b quorum.Beginning) {
 	}
 	applied := state.LastIndex()
 	l.rep = replica.New(replica.Options{
-		ID: s.id, Servers: len(s.config), Membership: l.w.membership(), ReadOnlyMode: plan.ReadOnly, Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick,
-		LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading, MaxOutstanding: 1 << 30, Settings: settings, SnapCount: plan.SnapCount, Log: l.w.logger(s.id),
+		ID: s.id, Servers: len(s.config), Membership: l.w.membership(),
+		Serving: replica.Serving{
+			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30, SnapCount: plan.SnapCount,
+			ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading,
+		},
+		Settings: settings, Log: l.w.logger(s.id),
 		Auth: registry, Tree: state, Began: s.monotonic(),
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)

@@ -54,7 +54,7 @@ func setUp(t *testing.T, name string) *ensemble {
 	e := &ensemble{t: t, running: make([]*server.Server, len(folders))}
 	for i, folder := range folders {
 		o := server.Options{
-			ID: uint64(i + 1), DataDir: folder, Listen: []string{"127.0.0.1:0"}, Tick: time.Second, SessionTimeoutMax: sessionTimeout,
+			ID: uint64(i + 1), DataDir: folder, Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{Tick: time.Second, SessionTimeoutMax: sessionTimeout},
 			Settings:        tree.Settings{ExtendedTypes: true, EnforceQuota: true, ReconfigEnabled: true},
 			Auth:            auth.Options{SuperDigest: super},
 			FourLetterWords: []string{"*"}, Version: "3.9.5-test, built on 2026-01-01 00:00 UTC",

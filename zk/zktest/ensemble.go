@@ -84,7 +84,7 @@ func start(t host, o Options) *Ensemble {
 	}
 	for i := range o.Servers {
 		opt := server.Options{
-			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Tick: o.Tick, SessionTimeoutMax: MaxSessionTimeout,
+			ID: uint64(i + 1), DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Members: members, Serving: server.Serving{Tick: o.Tick, SessionTimeoutMax: MaxSessionTimeout},
 			Settings: tree.Settings{ExtendedTypes: true}, Auth: auth.Options{SuperDigest: o.SuperDigest}, Log: o.Log,
 			FourLetterWords: []string{"*"}, Version: version,
 		}
