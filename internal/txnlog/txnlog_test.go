@@ -31,7 +31,7 @@ import (
 func serve(t *testing.T, snapCount int, dirs []string, do func(c *zk.Client)) {
 	t.Helper()
 	s, err := server.Open(server.Options{
-		DataDir: dirs[0], LogDir: dirs[len(dirs)-1], Listen: []string{"127.0.0.1:0"}, SnapCount: snapCount,
+		DataDir: dirs[0], LogDir: dirs[len(dirs)-1], Listen: []string{"127.0.0.1:0"}, Serving: server.Serving{SnapCount: snapCount},
 		Settings: tree.Settings{ExtendedTypes: true, FeatureLevel: tree.FeatureLevelMax},
 	})
 	if err != nil {
