@@ -56,7 +56,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 
-	headerTimeout time.Duration // 0 is the constant; for tests
+	headerTimeout, answerTimeout time.Duration // 0 is the constant; for tests
 }
 
 // Reloaded says which keys a reload has put in force, and which have changed and need a
@@ -91,6 +91,10 @@ func Listen(opt Options) (*Admin, error) {
 	if opt.headerTimeout <= 0 {
 		opt.headerTimeout = headerTimeout
 	}
+	write := opt.headerTimeout + bodyTimeout + answerTimeout
+	if opt.answerTimeout > 0 {
+		write = opt.answerTimeout
+	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -105,7 +109,7 @@ func Listen(opt Options) (*Admin, error) {
 	protocols.SetHTTP1(true)
 	a.http = &http.Server{
 		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + bodyTimeout,
-		WriteTimeout: headerTimeout + bodyTimeout + answerTimeout, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		WriteTimeout: write, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	a.wg.Go(func() {
 		if err := a.http.Serve(a.port); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {

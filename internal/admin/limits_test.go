@@ -312,7 +312,7 @@ func TestGuessesAreThrottled(t *testing.T) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
 	}
-	for range 3 { // one a second is judged
+	for range 100_000 { // one a second is judged
 		if _, err = s.Authenticate("10.1.2.3:4", nil, "digest", []byte("super:x")); err != nil {
 			break
 		}
@@ -323,4 +323,55 @@ func TestGuessesAreThrottled(t *testing.T) {
 	if _, err := s.Authenticate("10.1.2.4:4", nil, "digest", []byte("super:x")); err != nil {
 		t.Errorf("from another address: %v", err)
 	}
+}
+
+// large opens a server on which dump has more to list than it may, and returns its Admin.
+func large(t *testing.T, opt Options) *running {
+	t.Helper()
+	r := start(t, opt)
+	c, err := zk.Open(t.Context(), r.server.Addrs()[0].String(), zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	name := strings.Repeat("x", 1_000_000)
+	for i := range listBytesMax/len(name) + 2 {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/%d%s", i, name), nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// TestListIsCut: a list of more than listBytesMax ends early, and the answer says so.
+func TestListIsCut(t *testing.T) {
+	t.Parallel()
+	c := &call{of: large(t, Options{}).server}
+	c.watches()
+	if c.problem != nil {
+		t.Errorf("a list that fits: %v", c.problem)
+	}
+	c.dump()
+	if c.problem == nil {
+		t.Error("a list that doesn't fit is said to be whole")
+	}
+}
+
+// TestAnswerTimeout: a caller who doesn't read its answer loses its connection. Nothing else
+// would end that within an hour.
+func TestAnswerTimeout(t *testing.T) {
+	t.Parallel()
+	r := large(t, Options{answerTimeout: 200 * time.Millisecond, IdleTimeout: time.Hour})
+	conn := dial(t, r)
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10) // or the kernel would take the whole answer
+	fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: h\r\n\r\n")
+	began := false
+	for range 6000 {
+		n := len(r.admin.port.room)
+		if began = began || n > 0; began && n == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the connection is still there")
 }
