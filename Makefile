@@ -7,7 +7,7 @@ GO ?= go
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
 STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERSION))
 
-.PHONY: build install release lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
+.PHONY: build install release packages packages-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o bin/zooid ./cmd/zooid
@@ -21,6 +21,15 @@ install: build
 # Archives for Linux and macOS with their checksums, in dist/.
 release:
 	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) test/release.sh
+
+# All of a release in dist/: archives, .deb, .rpm, OCI images, Helm chart, SBOMs, checksums.
+packages:
+	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) deploy/package/build.sh
+
+# The .deb installed, started, upgraded and removed in a fresh Debian, which needs root; and the chart linted, rendered and decoded.
+packages-test:
+	GO=$(GO) deploy/package/test.sh
+	cd test/chart && $(GO) test -count=1 ./...
 
 # What the compiler doesn't find; `test/lint.sh vuln` looks up known vulnerabilities. The tools' versions are pinned in the script.
 lint:

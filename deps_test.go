@@ -37,6 +37,8 @@ internal/socket:
 internal/quorum:  internal/storage
 internal/restore: internal/memory internal/storage internal/tree
 internal/recovery: internal/quorum internal/restore internal/storage internal/tree
+internal/systemd:
+deploy/pack:
 internal/setup:   internal/config
 internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum internal/recovery internal/storage
 internal/txnlog:  jute internal/restore internal/storage internal/tree
@@ -64,7 +66,7 @@ zk/recipe:        zk
 zk/scram:         zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

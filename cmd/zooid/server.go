@@ -70,6 +70,8 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	defer adm.Close()
+	told := notifyStart(log)
+	defer told.stopping()
 	for {
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
@@ -79,12 +81,14 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "zooid server:", err)
 			return 1
 		}
+		told.ready()
 		runs, ended := context.WithCancel(stop)
 		go logServing(runs, log, s)
 		again.serve(s)
 		adm.Serve(s)
 		select {
 		case <-stop.Done():
+			told.stopping()
 			err = s.Close()
 		case err = <-s.Failed():
 			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {

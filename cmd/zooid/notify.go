@@ -1,0 +1,56 @@
+//go:build unix
+
+package main
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/systemd"
+)
+
+// startPatience is how long the service manager waits for a server that recovers or waits for its
+// peers. Then it counts as started: the first of three servers can't serve before the second is
+// started, which may be after the first.
+const startPatience = 10 * time.Second
+
+// A notifier tells the service manager of one server.
+type notifier struct {
+	log   *slog.Logger
+	once  sync.Once
+	timer *time.Timer
+}
+
+// notifyStart begins to tell; ready and stopping follow.
+func notifyStart(log *slog.Logger) *notifier {
+	n := &notifier{log: log}
+	n.timer = time.AfterFunc(startPatience, func() {
+		n.started("it recovers, or waits for its peers; clients are not served yet")
+	})
+	return n
+}
+
+// ready says that clients are accepted.
+func (n *notifier) ready() {
+	n.timer.Stop()
+	n.started("")
+	n.tell(systemd.Status("clients are accepted"))
+}
+
+// started says once that the start is over.
+func (n *notifier) started(status string) {
+	n.once.Do(func() { n.tell(systemd.Ready, systemd.Status(status)) })
+}
+
+// stopping says that the server ends.
+func (n *notifier) stopping() {
+	n.timer.Stop()
+	n.tell(systemd.Stopping)
+}
+
+func (n *notifier) tell(states ...string) {
+	if err := systemd.Notify(states...); err != nil {
+		n.log.Warn("the service manager can't be told how the server is", "err", err)
+	}
+}

@@ -1,0 +1,39 @@
+// Command pack makes parts of a release that no usual tool makes without a daemon or a download: man pages of the program's
+// own help, an OCI image of a static binary, and an SBOM of what was compiled into it. The same
+// input gives the same bytes.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+const help = `usage: pack man PROGRAM DATE DIRECTORY
+       pack image PROGRAM ARCHITECTURE VERSION SECONDS FILE
+       pack sbom PROGRAM VERSION
+`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "pack:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 4 && args[0] == "man":
+		return writeManPages(args[1], args[2], args[3])
+	case len(args) == 6 && args[0] == "image":
+		seconds, err := strconv.ParseInt(args[4], 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the time of the image: %w", err)
+		}
+		return writeImage(args[1], args[2], args[3], time.Unix(seconds, 0).UTC(), args[5])
+	case len(args) == 3 && args[0] == "sbom":
+		return writeSBOM(os.Stdout, args[1], args[2])
+	}
+	return fmt.Errorf("wrong arguments\n%s", help)
+}
