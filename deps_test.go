@@ -52,10 +52,11 @@ internal/traffic: jute internal/history
 internal/terminal:
 internal/check:   jute internal/history internal/terminal
 internal/bench/wire: jute
+internal/bench/chart:
 internal/bench/floor: jute internal/bench/wire
 internal/bench/keeperbench: jute internal/bench/wire
 internal/bench/servers: jute internal/freeport internal/bench/wire
-internal/bench:   jute internal/terminal internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
+internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram
 internal/cli:     jute zk internal/access internal/config internal/export internal/terminal

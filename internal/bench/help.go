@@ -90,10 +90,12 @@ profiles:
 const helpPage = `zooid bench page: the goals of docs/performance.md and how far they are met, in Markdown.
 
 usage: zooid bench page FILE...
+       zooid bench page -chart docs/performance.md
 
 Each FILE is what 'zooid bench compare -json' printed, of any profiles; where several have
 the same profile the last one counts. The first server named is the one asked; the others
-are called apache and floor. A goal is judged by the median of its rounds.
+are called apache and floor. A goal is judged by the median of its rounds. -chart draws
+a page's table as SVG.
 `
 
 const helpFloor = `zooid bench floor: not a server, but what none can beat by much.

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/bench/chart"
 )
 
 // heading is the first line of what compare -json prints: what the results that
@@ -59,6 +61,7 @@ type page struct {
 func mainPage(_ context.Context, args []string, stdout, _ io.Writer) error {
 	fs := flag.NewFlagSet("page", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
+	draw := fs.String("chart", "", "")
 	files, err := parseInterleaved(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, helpPage)
@@ -66,6 +69,9 @@ func mainPage(_ context.Context, args []string, stdout, _ io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if *draw != "" && len(files) == 0 {
+		return chart.Draw(stdout, *draw)
 	}
 	if len(files) == 0 {
 		return usagef("which files of compare -json?")

@@ -61,6 +61,9 @@ func (e *examination) riskyKeys() {
 	if c.TickTime < tickMin {
 		e.warn("set tickTime to 1000 to 3000", "tickTime=%d ms: sessions expire at every short pause of a client or the network", c.TickTime.Milliseconds())
 	}
+	if c.Admin.Enabled && c.Admin.PlainRemote {
+		e.warn("use TLS (admin.portUnification, admin.forceHttps) instead", "admin.plainRemote=true: callers of the admin server send their passwords in the clear")
+	}
 	for name, t := range map[string]*config.TLS{"ssl.": &c.TLS, "ssl.quorum.": &c.Quorum.TLS.TLS} {
 		if t.Keys.Location == "" {
 			continue

@@ -178,6 +178,18 @@ func TestPlanted(t *testing.T) {
 				return nil
 			}
 		}},
+		{"admin port taken", false, "ports", Fault, "127.0.0.1:8099 is taken", func(s *subject) {
+			s.replace("", "admin.enableServer=true\nadmin.serverAddress=127.0.0.1\nadmin.serverPort=8099\n")
+			s.world.Listen = func(addr string) error {
+				if addr == "127.0.0.1:8099" {
+					return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+				}
+				return nil
+			}
+		}},
+		{"admin in the clear", false, "keys", Warning, "admin.plainRemote=true", func(s *subject) {
+			s.replace("", "admin.enableServer=true\nadmin.serverAddress=0.0.0.0\nadmin.plainRemote=true\n")
+		}},
 		{"port of outgoing connections", false, "ports", Warning, "port 2888 is among those", func(s *subject) {
 			s.system["proc/sys/net/ipv4/ip_local_port_range"] = &fstest.MapFile{Data: []byte("2800 3000\n")}
 		}},

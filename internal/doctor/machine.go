@@ -20,10 +20,10 @@ const (
 
 	mib = 1 << 20
 	gib = 1 << 30
-	// spaceRefuse and the shares are those at which the server refuses writes, and warns.
-	spaceRefuse        = gib
-	spaceRefusePercent = 5
-	spaceWarnPercent   = 20
+	// The server refuses writes below spaceRefuse, or a share of a small disk, and warns.
+	spaceRefuse      = gib
+	spaceRefuseShare = 10
+	spaceWarnPercent = 20
 
 	descriptorsMin = 4096
 	memoryMin      = 256 * mib
@@ -71,8 +71,8 @@ func (e *examination) space() {
 		}
 		const do = "free space on it, or give the data a larger disk"
 		percent := s.Free * 100 / s.Total
-		switch refuse := min(uint64(spaceRefuse), s.Total/4); {
-		case s.Free < refuse || percent < spaceRefusePercent:
+		switch refuse := min(uint64(spaceRefuse), s.Total/spaceRefuseShare); {
+		case s.Free < refuse:
 			e.fault(do, "%s: %d MiB of %d MiB are free: the server refuses writes", dir, s.Free/mib, s.Total/mib)
 		case percent < spaceWarnPercent && s.Free < 20*gib:
 			e.warn(do, "%s: %d MiB of %d MiB are free", dir, s.Free/mib, s.Total/mib)

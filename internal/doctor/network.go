@@ -51,6 +51,9 @@ func (e *examination) listened() (all []string) {
 			all = append(all, c.String())
 		}
 	}
+	if a := &e.cfg.Admin; a.Enabled && a.Port > 0 {
+		all = append(all, net.JoinHostPort(a.Host, strconv.Itoa(a.Port)))
+	}
 	if m, ok := e.cfg.Quorum.Members.Find(e.cfg.Quorum.MyID); ok && e.cfg.Quorum.Distributed {
 		for _, a := range m.Addrs {
 			host := a.Host
