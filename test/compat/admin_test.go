@@ -79,13 +79,23 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 	ask := func(s *Server, role, method, path, auth string) {
 		shapes[strings.TrimSpace(role+": "+method+" "+path+" "+auth)] = adminShape(t, s, method, path, auth)
 	}
+	// Apache's limit on snapshots lets one through in an instant at the most.
+	again := func(s *Server, role, method, path, auth string) {
+		key := strings.TrimSpace(role + ": " + method + " " + path + " " + auth)
+		for range 100 {
+			if ask(s, role, method, path, auth); !strings.HasPrefix(shapes[key], "429") {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 	for _, name := range names {
 		ask(alone, "alone", "GET", name, "")
 		ask(alone, "alone", "POST", name, "")
 		ask(alone, "alone", "HEAD", name, "")
 	}
 	for _, path := range []string{"nosuch", "a/b", "", "stmk?traceMask=12", "stmk?traceMask=x", "stmk?traceMask=", "snapshot?streaming=false", "snapshot?streaming=false&x=y"} {
-		ask(alone, "alone", "GET", path, "ip")
+		again(alone, "alone", "GET", path, "ip")
 		ask(alone, "alone", "POST", path, "ip")
 	}
 	for _, method := range []string{"TRACE", "PUT", "DELETE", "OPTIONS", "PATCH", "FOO"} {
@@ -102,8 +112,8 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 		acl(lacking)
 		for _, auth := range []string{"", "ip", "ip x", "ip x y", "digest a:b", "digest a:c", "digest", "x509", "x509 y", "nosuch", "nosuch z", "sasl x"} {
 			role := fmt.Sprintf("without %v", lacking)
-			ask(alone, role, "GET", "snapshot?streaming=false", auth)
-			ask(alone, role, "GET", "snap?streaming=true", auth)
+			again(alone, role, "GET", "snapshot?streaming=false", auth)
+			again(alone, role, "GET", "snap?streaming=true", auth)
 			ask(alone, role, "POST", "restore", auth)
 			ask(alone, role, "GET", "rest", auth)
 		}
