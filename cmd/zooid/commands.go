@@ -26,6 +26,8 @@ func commands() []command {
 		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
+		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", runImport},
+		{"export", "-to APACHE_DATADIR DATADIR", "make a data directory for Apache ZooKeeper", runExport},
 		{"completion", "bash|zsh", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},
 	}

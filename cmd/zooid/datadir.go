@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -35,10 +38,10 @@ func checkDirs(s *config.Storage) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
 		return fmt.Errorf("open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)
 	}
+	if err := checkForApache(s.DataDir, s.DataLogDir); err != nil {
+		return err
+	}
 	for _, dir := range []string{s.DataDir, s.DataLogDir} {
-		if err := checkForApache(dir); err != nil {
-			return err
-		}
 		if s.CreateDir {
 			continue
 		}
@@ -49,15 +52,46 @@ func checkDirs(s *config.Storage) error {
 	return checkForData(s)
 }
 
-// checkForApache refuses a directory in which Apache ZooKeeper has kept a tree and Zooid hasn't.
-func checkForApache(dir string) error {
-	theirs := filepath.Join(dir, "version-2")
-	if st, err := os.Stat(theirs); err != nil || !st.IsDir() || storage.InUse(dir) {
-		return nil
+// checkForApache refuses directories in which Apache ZooKeeper has kept a tree and Zooid hasn't.
+func checkForApache(dir, logDir string) error {
+	for _, d := range []string{dir, logDir} {
+		theirs := filepath.Join(d, apachefiles.Version2)
+		if st, err := os.Stat(theirs); err != nil || !st.IsDir() || storage.InUse(d) {
+			continue
+		}
+		command := "zooid import "
+		if logDir != dir {
+			command += fmt.Sprintf("-datalogdir %s -todatalogdir %s ", quoted(logDir), quoted(logDir))
+		}
+		command += quoted(dir) + " " + quoted(dir)
+		return fmt.Errorf("open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
+			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it, which leaves Apache's files as they are: %s. "+
+			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir, logDir), command)
 	}
-	return fmt.Errorf("open the data directory %s: %s is the tree of an Apache ZooKeeper server, which Zooid can't read; it would serve an empty tree instead. "+
-		"Give dataDir and dataLogDir directories of their own, and copy the znodes from the running Apache server: "+
-		"zooid cli -server APACHE:2181 mirror / ZOOID:2181/", dir, theirs)
+	return nil
+}
+
+// apacheHas says what Apache's files are.
+func apacheHas(dir, logDir string) string {
+	snapshots, newest, err := apachefiles.Files(dir)
+	_, logged, logErr := apachefiles.LogFiles(logDir)
+	switch {
+	case err != nil || snapshots == 0 && logErr != nil:
+		return "its files can't be listed"
+	case snapshots == 0:
+		return "without a snapshot"
+	}
+	return fmt.Sprintf("%d snapshots, the newest at zxid %#x; the newest log begins with zxid %#x", snapshots, uint64(newest), uint64(logged))
+}
+
+// quoted returns a path as a shell takes it.
+func quoted(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%", r)
+	}) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // checkForData refuses an empty directory if db.autocreate=false, unless the operator has put the file initialize there.

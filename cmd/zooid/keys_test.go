@@ -187,7 +187,7 @@ func TestDirectories(t *testing.T) {
 		"no data":                {[]string{"myid"}, true, false, "db.autocreate=false", "myid"},
 		"no data, but permitted": {[]string{"myid", "initialize"}, true, false, "", "myid"},
 		"data":                   {[]string{"IDENTITY", "initialize"}, true, false, "", "initialize"},
-		"Apache's":               {[]string{"version-2/snapshot.0"}, true, true, "mirror", "version-2/snapshot.0"},
+		"Apache's":               {[]string{"version-2/snapshot.5", "version-2/log.7"}, true, true, "1 snapshots, the newest at zxid 0x5; the newest log begins with zxid 0x7", "version-2/snapshot.5"},
 		"Apache's before":        {[]string{"version-2/snapshot.0", "IDENTITY"}, true, true, "", ""},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -224,7 +224,7 @@ func TestServerRefusesApachesDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if code := run([]string{"server", "0", dir}, &out, &out); code != 1 || !strings.Contains(out.String(), "version-2 is the tree of an Apache") {
+	if code := run([]string{"server", "0", dir}, &out, &out); code != 1 || !strings.Contains(out.String(), "version-2 is the tree of an Apache") || !strings.Contains(out.String(), "zooid import "+dir+" "+dir) {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 }

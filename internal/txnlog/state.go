@@ -138,6 +138,7 @@ func (r *reader) apply(e *held) {
 	}
 	at, digest := binary.BigEndian.Uint64(e.Data), binary.BigEndian.Uint64(e.Data[8:])
 	if own, ok := r.expected[at]; ok && own != digest {
+		r.unequal = true
 		r.out.note("after entry %d the state here has digest %#x, that of the leader %#x: the two differ", at, own, digest)
 	}
 	batch := e.Data[digestHead:]

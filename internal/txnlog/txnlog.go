@@ -68,6 +68,7 @@ type reader struct {
 
 	held      []held
 	heldBytes int
+	unequal   bool // the log told of another state than this one
 	// expected is the state's digest after an entry, by its index, until a later entry
 	// says what it was on the leader.
 	expected map[uint64]uint64

@@ -78,6 +78,17 @@ if ! stamped apache-admin "$here/adminjars/pom.xml"; then
 	finish apache-admin "$here/adminjars/pom.xml"
 fi
 
+# The versions whose files are moved; keep the list as in moving/apache.go.
+for version in 3.5.10 3.6.4 3.7.2 3.8.4 3.9.5; do
+	if ! stamped "apache-$version" "$here/moving/pom.xml"; then
+		echo "compat install: Apache ZooKeeper $version"
+		rm -rf "$cache/apache-$version.new"
+		attempt "Apache ZooKeeper $version (mvn dependency:copy-dependencies)" \
+			mvn -B -q -U -f "$here/moving/pom.xml" "-Dapache=$version" dependency:copy-dependencies -DoutputDirectory="$cache/apache-$version.new"
+		finish "apache-$version" "$here/moving/pom.xml"
+	fi
+done
+
 if ! stamped kazoo "$here/requirements.txt"; then
 	echo 'compat install: kazoo'
 	# A virtual environment holds its own path: it is made in place, and the stamp comes last.

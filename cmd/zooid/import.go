@@ -1,0 +1,157 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/terminal"
+)
+
+const importHelp = `usage: zooid import [-datalogdir APACHE_LOGDIR] [-todatalogdir LOGDIR] APACHE_DATADIR DATADIR
+
+Makes a data directory of that of an Apache ZooKeeper server, 3.4 to 3.9, which
+must be stopped. APACHE_DATADIR is its dataDir, DATADIR the dataDir of the Zooid
+server; they may be the same. Apache's files are only read.
+
+All that clients can see is kept: data, Stats, ACLs, the kinds of znodes, quotas,
+sessions. Clients go on with their sessions.
+
+  -datalogdir DIR    Apache's dataLogDir, if it has one
+  -todatalogdir DIR  the dataLogDir of the Zooid server, if it is to have one
+  -emulate353        read TTLs as Apache 3.5.3 wrote them (emulate353TTLNodes)
+  -accept-mismatch   import although Apache's own digest of the tree differs
+
+Import the directory of one server of an ensemble, the one with the highest zxid;
+the other servers start with empty directories and get everything from it
+(docs/migration.md).
+
+exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
+damaged.
+`
+
+// runImport makes a data directory of an Apache server's.
+func runImport(args []string, stdout, stderr io.Writer) int {
+	var o migrate.ImportOptions
+	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.Apache.LogDir, "datalogdir", "", "")
+	flags.StringVar(&o.LogDir, "todatalogdir", "", "")
+	flags.BoolVar(&o.Apache.Emulate353, "emulate353", false, "")
+	flags.BoolVar(&o.AcceptMismatch, "accept-mismatch", false, "")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, importHelp)
+		return 0
+	}
+	if err != nil || flags.NArg() != 2 {
+		if err != nil {
+			fmt.Fprintf(stderr, "zooid import: %v\n\n", err)
+		}
+		fmt.Fprint(stderr, importHelp)
+		return 2
+	}
+	o.Apache.Dir, o.Dir = flags.Arg(0), flags.Arg(1)
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
+	line := &progressLine{w: stderr}
+	o.Stage = line.stage
+	o.Apache.Progress = line.reading
+	began := time.Now()
+	done, err := migrate.Import(o)
+	line.end()
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
+		if damage := (*apachefiles.DamageError)(nil); errors.As(err, &damage) {
+			return exitDamaged
+		}
+		return 1
+	}
+	tellImported(stdout, done, &o, time.Since(began))
+	return 0
+}
+
+// importGCPercent lets the heap grow to several times of what is in it: all that is read stays
+// until the end.
+const importGCPercent = 400
+
+// tellImported says what was imported.
+func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions, took time.Duration) {
+	say := func(format string, args ...any) { fmt.Fprintln(w, terminal.Visible(fmt.Sprintf(format, args...))) }
+	for _, p := range done.Passed {
+		say("passed over, as Apache does: %v", p.Why)
+	}
+	for _, torn := range done.Torn {
+		say("%s ends within a record at offset %d, as after a crash; what is behind it isn't read, as Apache does", torn.File, torn.Offset)
+	}
+	for _, g := range done.Gaps {
+		say("%s begins with zxid %#x, the log before it ends with %#x: the transactions between them are missing, for Apache too. Compare with another server of the ensemble", g.File, uint64(g.Next), uint64(g.After))
+	}
+	if done.Uncovered != 0 {
+		say("the snapshot has transactions up to zxid %#x, the logs end before: a server lost the end of its log. Compare with another server of the ensemble", uint64(done.Uncovered))
+	}
+	if done.Orphans > 0 {
+		say("%d ephemeral znodes belong to no session; they are left out, as Apache deletes them when it starts", done.Orphans)
+	}
+	say("read %s and %d transactions of %d logs", done.Snapshot, done.Transactions, done.Logs)
+	digest := fmt.Sprintf("equal to each of the %d that Apache wrote", done.Compared)
+	switch {
+	case done.Mismatch != nil:
+		digest = fmt.Sprintf("other than Apache's %#x at zxid %#x, which -accept-mismatch accepts", done.Mismatch.Apache, uint64(done.Mismatch.Zxid))
+	case done.Compared == 0:
+		digest = "equal in both readings; Apache wrote none to compare with"
+	}
+	say("imported %d znodes and %d sessions into %s in %.1f s; last zxid %#x, Apache's digest of the tree %#x, %s",
+		done.Znodes, done.Sessions, filepath.Clean(o.Dir), took.Seconds(), uint64(done.Zxid), done.Digest, digest)
+}
+
+// A progressLine is a line of a terminal that is written over and over; of anything else it is
+// nothing.
+type progressLine struct {
+	w     io.Writer
+	what  string
+	shown bool
+	last  time.Time
+}
+
+// progressEvery is the time between two changes of the line.
+const progressEvery = 200 * time.Millisecond
+
+func (p *progressLine) stage(what string) {
+	p.what = what
+	p.show(what)
+}
+
+func (p *progressLine) reading(at apachefiles.Progress) {
+	if time.Since(p.last) < progressEvery {
+		return
+	}
+	percent := 100 * at.Read / max(at.Size, 1)
+	p.show(fmt.Sprintf("%s: %s %d %%, %d znodes, %d transactions", p.what, filepath.Base(at.File), percent, at.Znodes, at.Transactions))
+}
+
+func (p *progressLine) show(text string) {
+	if !terminal.Is(p.w) {
+		return
+	}
+	p.last, p.shown = time.Now(), true
+	width := terminal.Columns(p.w)
+	if runes := []rune(terminal.OneLine(text)); width > 1 && len(runes) >= width {
+		text = string(runes[:width-1])
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", terminal.OneLine(text))
+}
+
+// end wipes the line.
+func (p *progressLine) end() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,102 @@
+package apachefiles
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+)
+
+// The suffixes of compressed snapshots, by which Apache too tells how to read one.
+const (
+	suffixGzip   = ".gz"
+	suffixSnappy = ".snappy"
+)
+
+// snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic number, the
+// version, and the lowest version that can read it. Chunks follow:
+//
+//	int length | a block of Snappy's
+var snappyHeader = []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+
+// snappyMagicLen is the part of snappyHeader by which Apache knows the format.
+const snappyMagicLen = 8
+
+// snappyBlockMax bounds a chunk, compressed or not. snappy-java writes 32 KiB and may be
+// told to write up to 512 MiB, which nobody is known to do.
+const snappyBlockMax = 64 << 20
+
+// decompressed returns a reader of a snapshot's content.
+func decompressed(r io.Reader, suffix string) (io.Reader, error) {
+	switch suffix {
+	case suffixGzip:
+		return gzip.NewReader(r)
+	case suffixSnappy:
+		head := make([]byte, len(snappyHeader))
+		if _, err := io.ReadFull(r, head); err != nil {
+			return nil, fmt.Errorf("read the header of Snappy's stream: %w", err)
+		}
+		if string(head[:snappyMagicLen]) != string(snappyHeader[:snappyMagicLen]) {
+			return nil, errors.New("it doesn't begin as snappy-java's streams do")
+		}
+		if lowest := binary.BigEndian.Uint32(head[12:]); lowest > 1 {
+			return nil, fmt.Errorf("version %d of snappy-java's streams; this version reads 1", lowest)
+		}
+		return &snappyReader{r: r}, nil
+	}
+	return r, nil
+}
+
+// snappyReader reads the chunks of a stream of snappy-java's.
+type snappyReader struct {
+	r     io.Reader
+	block []byte // compressed
+	raw   []byte
+	at    int
+}
+
+// Read reads as io.Reader says.
+func (s *snappyReader) Read(p []byte) (int, error) {
+	for s.at == len(s.raw) {
+		if err := s.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.raw[s.at:])
+	s.at += n
+	return n, nil
+}
+
+// next decompresses the next chunk.
+func (s *snappyReader) next() error {
+	var length [4]byte
+	if _, err := io.ReadFull(s.r, length[:]); err == io.ErrUnexpectedEOF || err == io.EOF {
+		return io.EOF // snappy-java takes part of a length for the end, too
+	} else if err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > snappyBlockMax {
+		return fmt.Errorf("a block of Snappy's of %d bytes; at most %d", n, snappyBlockMax)
+	}
+	s.block = s.block[:0]
+	for len(s.block) < int(n) { // a length is believed as bytes arrive
+		have, step := len(s.block), min(int(n)-len(s.block), streamStep)
+		s.block = append(s.block, make([]byte, step)...)
+		if _, err := io.ReadFull(s.r, s.block[have:]); err != nil {
+			return fmt.Errorf("a block of Snappy's of %d bytes is cut short", n)
+		}
+	}
+	size, err := s2.DecodedLen(s.block)
+	if err != nil || size > snappyBlockMax || len(s.block) == 0 {
+		return fmt.Errorf("a block of Snappy's doesn't decompress: %d bytes, %w", size, err)
+	}
+	if s.raw, err = s2.Decode(s.raw[:cap(s.raw)], s.block); err != nil {
+		return fmt.Errorf("decompress a block of Snappy's: %w", err)
+	}
+	s.at = 0
+	return nil
+}

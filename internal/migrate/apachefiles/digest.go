@@ -1,0 +1,47 @@
+package apachefiles
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+)
+
+// DigestVersion is the version of Apache's digest that this package computes. Versions
+// before 3.6.0 write none, and the first of 3.6 another one.
+const DigestVersion = 2
+
+// statBytes is the size of a stored Stat.
+const statBytes = 60
+
+// A Stat is a znode's Stat as Apache stores it.
+type Stat struct {
+	Czxid, Mzxid, Pzxid int64
+	Ctime, Mtime        int64
+	Version             int32
+	Cversion            int32 // children ever created; clients see another number
+	Aversion            int32
+	Owner               int64 // ephemeralOwner, see readOwner
+}
+
+// NodeDigest is a znode's part in Apache's digest of the tree, which is their sum:
+//
+//	crc32(path, "" for the root | data | czxid | mzxid | pzxid | ctime | mtime | version | cversion | aversion | owner)
+//
+// ACLs are not in it, and what is below /zookeeper is left out.
+func NodeDigest(path string, data []byte, s *Stat) uint64 {
+	if strings.HasPrefix(path, zookeeper+"/") {
+		return 0
+	}
+	var room [256]byte
+	b := append(room[:0], strings.TrimSuffix(path, "/")...)
+	crc := crc32.Update(crc32.ChecksumIEEE(b), crc32.IEEETable, data)
+	b = b[:0]
+	for _, v := range [...]int64{s.Czxid, s.Mzxid, s.Pzxid, s.Ctime, s.Mtime} {
+		b = binary.BigEndian.AppendUint64(b, uint64(v))
+	}
+	for _, v := range [...]int32{s.Version, s.Cversion, s.Aversion} {
+		b = binary.BigEndian.AppendUint32(b, uint32(v))
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(s.Owner))
+	return uint64(crc32.Update(crc, crc32.IEEETable, b))
+}

@@ -1,0 +1,268 @@
+package apachefiles
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Apache's own znodes.
+const (
+	zookeeper   = "/zookeeper"
+	quotaRoot   = "/zookeeper/quota"
+	configNode  = "/zookeeper/config"
+	limitsName  = "zookeeper_limits"
+	statsName   = "zookeeper_stats"
+	anyCversion = -1 // in a create of 3.4's first logs: one more than now
+)
+
+// An ACL is one that znodes share. List is nil where a snapshot names one that it
+// doesn't hold, until a replayed create says what it is.
+type ACL struct {
+	List []jute.ACL
+}
+
+// A Znode is one of a State's.
+type Znode struct {
+	Path string // "" for the root
+	Data []byte // nil for null
+	ACL  *ACL
+	Stat Stat
+	// Place is the caller's, where it has put the znode.
+	Place uint32
+
+	parent *Znode
+	gone   bool
+}
+
+// A State is what an Apache server has in memory: znodes and sessions after a snapshot and
+// the transactions that followed it.
+//
+// The znodes of a snapshot are of different instants, and the transactions replayed on
+// them may be in them already. So each change here is one that leads to the same state
+// whether it is done once or twice: versions and zxids come from the transaction and not
+// from counting, a parent's cversion and pzxid only grow, and what is there already or
+// gone already is passed over.
+type State struct {
+	Zxid     int64           // of the last transaction
+	Time     int64           // of the newest change, in milliseconds
+	Sessions map[int64]int32 // timeouts in milliseconds, by id
+
+	nodes  map[string]*Znode
+	order  []*Znode // as they came: parents before their children; some are gone
+	digest uint64
+	acls   map[string]*ACL // by encoding
+	open   *ACL            // world:anyone, everything: in no snapshot's list
+	memory []byte          // that paths and data are cut from
+	slab   []Znode
+	owned  map[int64][]*Znode // by ephemeralOwner; some are gone
+}
+
+func newState() *State {
+	s := &State{Sessions: map[int64]int32{}, nodes: map[string]*Znode{}, acls: map[string]*ACL{}, owned: map[int64][]*Znode{}}
+	s.open = &ACL{List: jute.WorldACL(jute.PermAll)}
+	return s
+}
+
+// Digest is Apache's digest of the tree.
+func (s *State) Digest() uint64 { return s.digest }
+
+// Len returns the number of znodes.
+func (s *State) Len() int { return len(s.nodes) }
+
+// Znodes calls visit for each znode, parents before their children, until it returns an error.
+func (s *State) Znodes(visit func(*Znode) error) error {
+	for _, z := range s.order {
+		if z.gone || s.nodes[z.Path] != z {
+			continue
+		}
+		if err := visit(z); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the znode at a path, nil if there is none.
+func (s *State) find(path string) *Znode {
+	if path == "/" {
+		path = ""
+	}
+	return s.nodes[path]
+}
+
+// keep copies bytes that the caller doesn't own.
+func (s *State) keep(b []byte) []byte {
+	const step = 256 << 10
+	if b == nil {
+		return nil
+	}
+	if len(b) == 0 || len(b) > step/4 {
+		return append([]byte{}, b...)
+	}
+	if cap(s.memory)-len(s.memory) < len(b) {
+		s.memory = make([]byte, 0, step)
+	}
+	begin := len(s.memory)
+	s.memory = append(s.memory, b...)
+	return s.memory[begin:len(s.memory):len(s.memory)]
+}
+
+// keepText is keep for a string.
+func (s *State) keepText(text string) string {
+	if text == "" {
+		return ""
+	}
+	b := s.keep(unsafe.Slice(unsafe.StringData(text), len(text)))
+	return unsafe.String(&b[0], len(b)) // nobody changes what keep returns
+}
+
+// put adds a znode or takes the place of the one at its path.
+func (s *State) put(z Znode) *Znode {
+	if len(s.slab) == 0 {
+		s.slab = make([]Znode, 1024)
+	}
+	p := &s.slab[0]
+	s.slab = s.slab[1:]
+	*p = z
+	if old := s.nodes[z.Path]; old != nil {
+		s.digest -= old.digest()
+	}
+	s.nodes[z.Path] = p
+	s.order = append(s.order, p)
+	s.digest += p.digest()
+	if o := z.Stat.Owner; o != 0 && o != ownerContainer {
+		s.owned[o] = append(s.owned[o], p)
+	}
+	return p
+}
+
+// edit changes a znode.
+func (s *State) edit(z *Znode, change func()) {
+	s.digest -= z.digest()
+	change()
+	s.digest += z.digest()
+}
+
+// Parent returns the parent, nil for the root.
+func (z *Znode) Parent() *Znode { return z.parent }
+
+func (z *Znode) digest() uint64 { return NodeDigest(z.Path, z.Data, &z.Stat) }
+
+// childOf reports whether a znode is among the children of parent: after replays it may be
+// left from one of its former lives.
+func (z *Znode) childOf(parent *Znode) bool { return z != nil && z.parent == parent }
+
+// SplitPath returns a path's parent, "" for the root, and name.
+func SplitPath(path string) (parent, name string) {
+	at := strings.LastIndexByte(path, '/')
+	return path[:max(at, 0)], path[at+1:]
+}
+
+// createTxn is a create of any kind, as a transaction tells it.
+type createTxn struct {
+	path     string
+	data     []byte
+	acl      *ACL
+	owner    int64
+	cversion int32 // the parent's after it
+	zxid, ms int64
+}
+
+// create replays a create.
+func (s *State) create(c *createTxn) {
+	parentPath, _ := SplitPath(c.path)
+	parent := s.nodes[parentPath]
+	if parent == nil {
+		return
+	}
+	if c.cversion == anyCversion {
+		c.cversion = parent.Stat.Cversion + 1
+	}
+	if c.cversion > parent.Stat.Cversion {
+		s.edit(parent, func() { parent.Stat.Cversion, parent.Stat.Pzxid = c.cversion, c.zxid })
+	}
+	if there := s.nodes[c.path]; there.childOf(parent) {
+		there.ACL = c.acl // the snapshot may not hold it
+		return
+	}
+	s.put(Znode{
+		Path: c.path, Data: c.data, ACL: c.acl, parent: parent,
+		Stat: Stat{Czxid: c.zxid, Mzxid: c.zxid, Pzxid: c.zxid, Ctime: c.ms, Mtime: c.ms, Owner: c.owner},
+	})
+}
+
+// delete replays a delete.
+func (s *State) delete(path string, zxid int64) {
+	parentPath, _ := SplitPath(path)
+	parent := s.nodes[parentPath]
+	if parent == nil || path == "" || path == "/" {
+		return
+	}
+	if zxid > parent.Stat.Pzxid {
+		s.edit(parent, func() { parent.Stat.Pzxid = zxid })
+	}
+	if z := s.nodes[path]; z != nil {
+		s.digest -= z.digest()
+		z.gone, z.parent = true, nil
+		delete(s.nodes, path)
+	}
+}
+
+// deleteOwned deletes the znodes that a session has.
+func (s *State) deleteOwned(session, zxid int64) (deleted int) {
+	owned := s.owned[session]
+	delete(s.owned, session)
+	for _, z := range owned {
+		if s.nodes[z.Path] == z {
+			s.delete(z.Path, zxid)
+			deleted++
+		}
+	}
+	return deleted
+}
+
+// setData replays a setData or reconfig.
+func (s *State) setData(path string, data []byte, version int32, zxid, ms int64) {
+	if z := s.find(path); z != nil {
+		s.edit(z, func() { z.Data, z.Stat.Version, z.Stat.Mzxid, z.Stat.Mtime = data, version, zxid, ms })
+	}
+}
+
+// setACL replays a setACL.
+func (s *State) setACL(path string, acl *ACL, version int32) {
+	if z := s.find(path); z != nil {
+		s.edit(z, func() { z.ACL, z.Stat.Aversion = acl, version })
+	}
+}
+
+// addOwn adds the znodes that later versions of Apache have, and earlier ones don't write.
+func (s *State) addOwn() {
+	for _, path := range []string{zookeeper, quotaRoot, configNode} {
+		parentPath, _ := SplitPath(path)
+		if s.nodes[path] != nil || s.nodes[parentPath] == nil {
+			continue
+		}
+		z := Znode{Path: path, Data: []byte{}, ACL: s.open, parent: s.nodes[parentPath]}
+		if path == configNode {
+			z.ACL = &ACL{List: jute.WorldACL(jute.PermRead)}
+			z.Stat.Aversion = -1
+		}
+		s.put(z)
+	}
+}
+
+// sharedACL returns the ACL with an encoding, as a vector of ACL.
+func (s *State) sharedACL(encoded []byte) *ACL {
+	if a := s.acls[string(encoded)]; a != nil {
+		return a
+	}
+	key := string(encoded)
+	a := &ACL{List: jute.DecodeACLs(jute.NewDecoder([]byte(key)))}
+	if a.List == nil {
+		a.List = []jute.ACL{} // null means to everybody, as empty does
+	}
+	s.acls[key] = a
+	return a
+}

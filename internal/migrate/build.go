@@ -1,0 +1,92 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Where the log of an imported directory begins: its snapshot stands at this term and index.
+const (
+	importTerm  = 2
+	importIndex = 1
+)
+
+// configPath is the znode that holds the membership. Apache's servers aren't Zooid's, so an
+// imported one is empty, as that of a server alone.
+const configPath = "/zookeeper/config"
+
+// build returns the tree of what Apache had. epoch is the highest that Apache's server had accepted.
+func build(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options) (*tree.Tree, error) {
+	b := tree.NewBuilder(o)
+	for _, id := range slices.Sorted(maps.Keys(s.Sessions)) {
+		if err := b.AddSession(id, s.Sessions[id], apachefiles.Passwd(id)); err != nil {
+			return nil, err
+		}
+	}
+	err := s.Znodes(func(z *apachefiles.Znode) error {
+		f, err := foreign(s, z, emulate353)
+		if err != nil {
+			return fmt.Errorf("%s: %w", z.Path, err)
+		}
+		if z.Path == "" {
+			z.Place = tree.RootPlace
+			b.Root(&f)
+			return nil
+		}
+		f.Parent = z.Parent().Place
+		if z.Place, err = b.Add(&f); err != nil {
+			return fmt.Errorf("%s: %w", z.Path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.Finish(importTerm, importIndex, max(s.Zxid, epoch<<32), s.Time)
+}
+
+// errLarge is the error for data that no snapshot of Zooid's can hold.
+var errLarge = errors.New("its data is larger than a znode's may be")
+
+// foreign returns what the tree takes of a znode.
+func foreign(s *apachefiles.State, z *apachefiles.Znode, emulate353 bool) (f tree.Foreign, err error) {
+	if len(z.Data) > apachefiles.DataBytesMax {
+		return f, fmt.Errorf("%w: %d bytes of at most %d. Make it smaller on the running Apache server", errLarge, len(z.Data), apachefiles.DataBytesMax)
+	}
+	st := &z.Stat
+	owner := s.Owner(z, emulate353)
+	_, f.Name = apachefiles.SplitPath(z.Path)
+	f.Data, f.ACL = z.Data, z.ACL.List
+	f.Czxid, f.Mzxid, f.Pzxid, f.Ctime, f.Mtime = st.Czxid, st.Mzxid, st.Pzxid, st.Ctime, st.Mtime
+	f.Version, f.Aversion = st.Version, st.Aversion
+	f.Created = int64(uint32(st.Cversion)) // Apache's wraps, the tree's goes on
+	f.Container, f.TTL, f.Owner = owner.Container, owner.TTL, owner.Session
+	if z.Path == configPath {
+		f.Data = []byte{}
+	}
+	return f, nil
+}
+
+// apacheDigest computes Apache's digest from a tree.
+func apacheDigest(t *tree.Tree) (digest uint64) {
+	t.Znodes(func(z *tree.Foreign) bool {
+		st := stat(z)
+		digest += apachefiles.NodeDigest(z.Path, z.Data, &st)
+		return true
+	})
+	return digest
+}
+
+// stat returns a znode's Stat as Apache stores it.
+func stat(z *tree.Foreign) apachefiles.Stat {
+	owner := apachefiles.Owner{Container: z.Container, TTL: z.TTL, Session: z.Owner}
+	return apachefiles.Stat{
+		Czxid: z.Czxid, Mzxid: z.Mzxid, Pzxid: z.Pzxid, Ctime: z.Ctime, Mtime: z.Mtime,
+		Version: z.Version, Cversion: int32(z.Created), Aversion: z.Aversion, Owner: owner.Stored(),
+	}
+}

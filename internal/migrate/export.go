@@ -1,0 +1,114 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/txnlog"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// ExportOptions say what to export, and where to.
+type ExportOptions struct {
+	// Dirs are a data directory, and that of its log if it has one. A server may be running on them.
+	Dirs []string
+	// To becomes Apache's dataDir: a directory without version-2, or none yet.
+	To string
+	// Reconfigure evaluates reconfig requests in the log as the server does.
+	Reconfigure tree.Reconfigure
+	// NoDigest leaves Apache's digest out, for servers with digest.enabled=false.
+	NoDigest bool
+	// Stage, if not nil, is told what begins.
+	Stage func(what string)
+}
+
+// An Exported says what was exported, and what Apache has no form for or treats otherwise.
+type Exported struct {
+	Zxid        int64
+	Epoch       int64
+	Digest      uint64 // Apache's
+	Znodes      int
+	Sessions    int
+	Strangers   int      // sessions with a password that isn't Apache's: their clients begin new ones
+	TTLs        int      // TTL znodes, which need extendedTypesEnabled
+	Exhausted   []string // the first paths whose sequence numbers Apache can't continue
+	Unconfirmed int      // log entries that the log doesn't say to be committed; they are in it
+}
+
+// Export makes a directory on which Apache starts. It reads it again, and compares.
+func Export(o ExportOptions) (*Exported, error) {
+	stage := func(what string) {
+		if o.Stage != nil {
+			o.Stage(what)
+		}
+	}
+	stage("reading the data directory")
+	t, unconfirmed, err := txnlog.Newest(txnlog.Options{Dirs: o.Dirs, Reconfigure: o.Reconfigure})
+	if err != nil {
+		return nil, err
+	}
+	done := &Exported{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32, Znodes: t.NodeCount(), Unconfirmed: unconfirmed}
+	c := apachefiles.Content{Zxid: done.Zxid, Epoch: done.Epoch, NoDigest: o.NoDigest}
+	t.Sessions(func(s tree.Session) bool {
+		c.Sessions = append(c.Sessions, apachefiles.Session{ID: s.ID, Timeout: s.Timeout})
+		if s.Passwd != apachefiles.Passwd(s.ID) {
+			done.Strangers++
+		}
+		return true
+	})
+	done.Sessions = len(c.Sessions)
+	t.Znodes(func(z *tree.Foreign) bool {
+		done.note(z)
+		return true
+	})
+	c.Znodes = func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) (err error) {
+		t.Znodes(func(z *tree.Foreign) bool {
+			st, data := stat(z), z.Data
+			if z.Path == configPath {
+				data, st = []byte{}, apachefiles.Stat{Aversion: z.Aversion} // Apache's servers put theirs there
+			}
+			err = visit(z.Path, data, z.ACL, &st)
+			return err == nil
+		})
+		return err
+	}
+	stage("writing Apache's files")
+	if done.Digest, err = apachefiles.Write(o.To, &c); err != nil {
+		return nil, err
+	}
+	stage("reading them again")
+	if err := done.check(o.To, c.Sessions, o.NoDigest); err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// exhaustedShown is how many paths are named.
+const exhaustedShown = 10
+
+// note notes what Apache treats otherwise.
+func (e *Exported) note(z *tree.Foreign) {
+	if z.TTL != 0 {
+		e.TTLs++
+	}
+	if z.Created > 1<<31-1 && len(e.Exhausted) < exhaustedShown {
+		e.Exhausted = append(e.Exhausted, strings.Clone(z.Path))
+	}
+}
+
+// check reads what was written as Apache does.
+func (e *Exported) check(dir string, sessions []apachefiles.Session, noDigest bool) error {
+	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
+	switch {
+	case err != nil:
+		return fmt.Errorf("read what was written: %w", err)
+	case report.Mismatch != nil || state.Digest() != e.Digest || state.Len() != e.Znodes || state.Zxid != e.Zxid || report.Compared == 0 && !noDigest && e.Zxid > 0,
+		len(state.Sessions) != len(sessions) || !slices.EqualFunc(slices.Sorted(maps.Keys(state.Sessions)), sessions, func(id int64, s apachefiles.Session) bool { return id == s.ID }):
+		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Remove it, and check memory and disk", dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package migrate
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/restore"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// ImportOptions say what to import, and where to.
+type ImportOptions struct {
+	Apache apachefiles.Options
+	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
+	// Apache's own: its files stay as they are beside the new ones.
+	Dir, LogDir string
+	// AcceptMismatch imports a tree that Apache's digest says is another.
+	AcceptMismatch bool
+	// Stage, if not nil, is told what begins.
+	Stage func(what string)
+}
+
+// An Imported says what was imported.
+type Imported struct {
+	*apachefiles.Report
+	Zxid     int64  // the last one that clients may have seen
+	Digest   uint64 // Apache's, of the tree as it was read again
+	Znodes   int
+	Sessions int
+}
+
+// A MismatchError says that Apache's digest isn't that of the tree.
+type MismatchError struct{ apachefiles.DigestMismatch }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%s: at zxid %#x Apache's digest of the tree is %#x; that of what its files hold is %#x. "+
+		"Apache's servers differ, or its files were changed. Compare the servers' trees; take the directory of the one that is right, "+
+		"or import this one all the same with -accept-mismatch", e.Where, uint64(e.Zxid), e.Apache, e.Tree)
+}
+
+// Import makes a data directory of what an Apache server would load. What it has written is
+// read again and compared before it gets its place. Apache's files are only read.
+func Import(o ImportOptions) (*Imported, error) {
+	dirs := []string{o.Dir}
+	if o.LogDir != "" && filepath.Clean(o.LogDir) != filepath.Clean(o.Dir) {
+		dirs = append(dirs, o.LogDir)
+	}
+	for _, dir := range dirs {
+		if storage.InUse(dir) {
+			return nil, fmt.Errorf("import into %s: it is in use as a data directory of Zooid; give an empty one, or a new one", dir)
+		}
+	}
+	o.stage("reading Apache's files")
+	state, report, err := apachefiles.Load(o.Apache)
+	if err != nil {
+		return nil, err
+	}
+	if report.Mismatch != nil && !o.AcceptMismatch {
+		return nil, &MismatchError{*report.Mismatch}
+	}
+	if state.Zxid>>32 >= apachefiles.EpochMax || state.Zxid < 0 {
+		return nil, fmt.Errorf("import %s: its last zxid is %#x; there must be room for the epochs of the next elections", o.Apache.Dir, uint64(state.Zxid))
+	}
+	done := &Imported{Report: report, Digest: state.Digest()}
+	cluster, err := newCluster()
+	if err != nil {
+		return nil, err
+	}
+	o.stage("making the tree")
+	t, err := build(state, report.Epoch, o.Apache.Emulate353, restore.Options(cluster, nil, tree.FeatureLevelMax))
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", o.Apache.Dir, err)
+	}
+	done.Zxid, done.Znodes, done.Sessions = t.LastZxid(), t.NodeCount(), t.SessionCount()
+	state = nil
+	return done, o.write(dirs, cluster, t, done.Digest)
+}
+
+func (o *ImportOptions) stage(what string) {
+	if o.Stage != nil {
+		o.Stage(what)
+	}
+}
+
+func newCluster() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw the id of a new cluster: %w", err)
+	}
+	return max(binary.BigEndian.Uint64(b[:]), 1), nil
+}
+
+// unfinishedName is a directory within the new ones, where their files are made. Until they
+// are whole and read again, a server finds nothing, and Import begins anew.
+const unfinishedName = "import-unfinished"
+
+// write makes the files in folders beside their places, reads them again, and moves them there.
+func (o *ImportOptions) write(dirs []string, cluster uint64, t *tree.Tree, digest uint64) error {
+	made := slices.Clone(dirs)
+	for i, dir := range dirs {
+		made[i] = filepath.Join(dir, unfinishedName)
+		if err := os.RemoveAll(made[i]); err != nil {
+			return fmt.Errorf("remove what an import left unfinished: %w", err)
+		}
+	}
+	defer func() {
+		for _, dir := range made {
+			os.RemoveAll(dir) // what is left there means nothing
+		}
+	}()
+	so := storage.Options{Dir: made[0], LogDir: made[len(made)-1], ClusterID: cluster}
+	o.stage("writing the data directory")
+	if err := writeTree(so, t); err != nil {
+		return err
+	}
+	o.stage("reading it again")
+	if err := check(so, digest, t.Digest()); err != nil {
+		return err
+	}
+	for i := range dirs {
+		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeTree makes a data directory of a server alone whose log begins behind a snapshot of t.
+func writeTree(so storage.Options, t *tree.Tree) error {
+	dir, err := storage.Open(so)
+	if err != nil {
+		return err
+	}
+	err = quorum.Restart(dir, standaloneID, &image{t.BeginSnapshot(), storage.Meta{
+		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
+		FeatureLevel: uint32(t.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
+	}})
+	return errors.Join(err, dir.Close())
+}
+
+// standaloneID is the id that a server alone has in its log. It gets another one when it
+// becomes a server of an ensemble.
+const standaloneID = 1
+
+// image is a tree's image as quorum takes it.
+type image struct {
+	*tree.Image
+	meta storage.Meta
+}
+
+// Describe returns what the snapshot's header says.
+func (i *image) Describe() storage.Meta { return i.meta }
+
+// check opens a data directory as a server does and compares what it holds.
+func check(so storage.Options, apache, own uint64) error {
+	dir, err := storage.Open(so)
+	if err != nil {
+		return err
+	}
+	t, err := restore.Newest(dir, restore.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
+	if err == nil && (apacheDigest(t) != apache || t.Digest() != own) {
+		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk", so.Dir, apacheDigest(t), apache)
+	}
+	runtime.KeepAlive(t)
+	return errors.Join(err, dir.Close())
+}
+
+// moveFiles moves files into a data directory. The snapshot goes first, then IDENTITY, the log
+// last: a server refuses to start on what a crash leaves in between, rather than to begin with an empty tree.
+func moveFiles(from, to string, rename func(from, to string) error) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("move the data directory to its place: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	rank := func(name string) int {
+		switch {
+		case strings.HasSuffix(name, ".snap"):
+			return 0
+		case strings.HasSuffix(name, ".log"):
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range names {
+		if err := errors.Join(rename(filepath.Join(from, name), filepath.Join(to, name)), storage.OS{}.SyncDir(to)); err != nil {
+			return fmt.Errorf("move the data directory to its place: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package moving
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// versions are the releases of Apache that are tried: the last of each minor version that the registry serves.
+var versions = []string{"3.5.10", "3.6.4", "3.7.2", "3.8.4", "3.9.5"}
+
+// jvm keeps a server small and quick to start.
+var jvm = []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+
+// classPath returns where a version's jars are.
+func classPath(t *testing.T, version string) string {
+	t.Helper()
+	cache := os.Getenv("ZOOID_COMPAT_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache = filepath.Join(user, "zooid-compat")
+	}
+	jars := filepath.Join(cache, "apache-"+version)
+	if _, err := os.Stat(jars); err != nil {
+		t.Fatalf("Apache %s isn't installed (%v); run test/compat/install.sh", version, err)
+	}
+	return filepath.Join(jars, "*")
+}
+
+// A server is a running Apache.
+type server struct {
+	addr   string
+	dir    string // dataDir
+	cmd    *exec.Cmd
+	exited chan struct{}
+	output *bytes.Buffer
+}
+
+// superPassword and superDigest are those of the user who may do everything.
+const (
+	superPassword = "pass"
+	superDigest   = "super:CiymZRNkXx0HJFQhdpGmqJqKuHM="
+)
+
+// startApache starts a server on a data directory, and waits until it answers.
+func startApache(t *testing.T, version, dir string, options ...string) *server {
+	t.Helper()
+	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300", "-Dzookeeper.admin.enableServer=false",
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
+	args = append(args, options...)
+	for range 3 { // another process may have taken the port meanwhile
+		if s := tryApache(t, dir, args); s != nil {
+			return s
+		}
+	}
+	t.Fatalf("Apache %s doesn't start on %s", version, dir)
+	return nil
+}
+
+// startPatience is how long a server may take to answer.
+const startPatience = 2 * time.Minute
+
+// tryApache returns nil if the server ends before it answers.
+func tryApache(t *testing.T, dir string, args []string) *server {
+	t.Helper()
+	addr := freeport.Address(t)
+	_, port, _ := strings.Cut(addr, ":")
+	config := filepath.Join(t.TempDir(), "zoo.cfg")
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n", dir, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append(slices.Clone(args), "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+	s := &server{addr: addr, dir: dir, cmd: exec.Command("java", args...), exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(s.kill)
+	for end := time.Now().Add(startPatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if answers(addr) {
+			return s
+		}
+		select {
+		case <-s.exited:
+			t.Logf("Apache ended: %v\n%s", s.cmd.ProcessState, s.output)
+			return nil
+		default:
+		}
+	}
+	t.Fatalf("Apache answers no session at %s after %v\n%s", addr, startPatience, s.output)
+	return nil
+}
+
+// answers reports whether a server begins a session at once: a connection that Apache takes while it
+// starts may stay without an answer for ever.
+func answers(addr string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, addr, zk.Options{SessionTimeout: 2 * time.Second})
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// kill ends the server as kill -9 does.
+func (s *server) kill() {
+	s.cmd.Process.Kill()
+	<-s.exited
+}
+
+// freeze copies the data directory while the server stands still: what is copied is what a
+// kill -9 at that instant would have left.
+func (s *server) freeze(t *testing.T, to string) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("stop the server: %v\n%s", err, s.output)
+	}
+	waitStopped(s.cmd.Process.Pid)
+	err := os.CopyFS(to, os.DirFS(s.dir))
+	s.cmd.Process.Signal(syscall.SIGCONT)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitStopped waits until all threads of a process stand still.
+func waitStopped(pid int) {
+	for range 1000 {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		running := false
+		for _, task := range tasks {
+			stat, err := os.ReadFile(task)
+			if at := bytes.LastIndexByte(stat, ')'); err == nil && at > 0 && at+2 < len(stat) && stat[at+2] != 'T' {
+				running = true
+			}
+		}
+		if !running {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A restarter is a process in which Apache's own code loads one data directory after the other.
+type restarter struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+	cmd *exec.Cmd
+}
+
+func startRestarter(t *testing.T, version string) *restarter {
+	t.Helper()
+	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.extendedTypesEnabled=true", "testdata/Restart.java")
+	r := &restarter{cmd: exec.Command("java", args...)}
+	var err error
+	if r.in, err = r.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.out = bufio.NewReader(out)
+	var errors bytes.Buffer
+	r.cmd.Stderr = &errors
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.in.Close()
+		r.cmd.Wait()
+		if t.Failed() {
+			t.Logf("Apache said:\n%.4000s", errors.String())
+		}
+	})
+	return r
+}
+
+// restart has Apache load a directory and write a snapshot of what it has then. The error is Apache's.
+func (r *restarter) restart(t *testing.T, dir string) error {
+	t.Helper()
+	fmt.Fprintf(r.in, "%s\t%s\n", dir, dir)
+	for {
+		line, err := r.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("Apache's process ended: %v", err)
+		}
+		switch line = strings.TrimSpace(line); {
+		case line == "ok":
+			return nil
+		case strings.HasPrefix(line, "failed "):
+			return fmt.Errorf("Apache: %s", line)
+		}
+	}
+}

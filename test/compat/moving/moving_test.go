@@ -1,0 +1,241 @@
+package moving
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+)
+
+var (
+	histories = flag.Int("moving.histories", 40, "histories in all")
+	firstSeed = flag.Uint64("moving.seed", 1, "of the first history")
+)
+
+func need(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ZOOID_COMPAT") == "" {
+		t.Skip("set ZOOID_COMPAT=1 (make compat): this needs Java and Apache's jars")
+	}
+}
+
+// TestHistories makes histories on real servers, takes their files at random instants, and compares
+// what Apache makes of them with what Zooid does.
+func TestHistories(t *testing.T) {
+	need(t)
+	for i, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			share := *histories / len(versions)
+			if i < *histories%len(versions) {
+				share++
+			}
+			playHistories(t, version, *firstSeed+uint64(i)*1_000_000, share)
+		})
+	}
+}
+
+// compressions are what the servers write snapshots with, one after the other.
+var compressions = []string{"", "gz", "snappy"}
+
+func playHistories(t *testing.T, version string, seed uint64, count int) {
+	r := startRestarter(t, version)
+	var seen struct{ fuzzy, broken, torn, digests int }
+	const perServer = 10
+	for done := 0; done < count; {
+		dir := t.TempDir()
+		rnd := rand.New(rand.NewPCG(seed, uint64(done)))
+		compression := compressions[done/perServer%len(compressions)]
+		s := startApache(t, version, dir, fmt.Sprintf("-Dzookeeper.snapCount=%d", 30+rnd.IntN(300)), "-Dzookeeper.snapshot.compression.method="+compression)
+		l := startLoad(s.addr, seed+uint64(done), false)
+		for n := 0; n < perServer && done < count; n++ {
+			time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
+			taken := filepath.Join(t.TempDir(), "taken")
+			s.freeze(t, taken)
+			found := judge(t, r, taken)
+			if found == nil {
+				n--
+				continue // the server had only begun
+			}
+			seen.digests += found.Compared
+			seen.torn += len(found.Torn)
+			seen.broken += len(found.Passed)
+			done++
+			os.RemoveAll(taken)
+		}
+		l.end()
+		s.kill()
+		if l.writes < 100 && count >= perServer {
+			t.Errorf("the clients did only %d writes", l.writes)
+		}
+	}
+	t.Logf("%d histories; %d snapshots cut short, %d torn logs, %d digests compared", count, seen.broken, seen.torn, seen.digests)
+	if seen.digests == 0 && version != "3.5.10" {
+		t.Error("no digest of Apache's was compared")
+	}
+}
+
+// judge compares what Apache makes of a directory with what Zooid does; nil if there is no snapshot yet.
+func judge(t *testing.T, r *restarter, dir string) *apachefiles.Report {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*"))
+	logs, _ := filepath.Glob(filepath.Join(dir, "version-2", "log.*"))
+	if len(files) == 0 || len(logs) == 0 {
+		return nil
+	}
+	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
+	refused := restartCopy(t, r, dir)
+	if refused.err != nil || err != nil {
+		if refused.err == nil || err == nil {
+			keepFiles(t, dir)
+			t.Fatalf("Apache: %v; Zooid: %v", refused.err, err)
+		}
+		return report
+	}
+	if report.Mismatch != nil {
+		keepFiles(t, dir)
+		t.Fatalf("a digest differs: %+v", *report.Mismatch)
+	}
+	if diff := difference(refused.state, state); diff != "" {
+		keepFiles(t, dir)
+		t.Fatalf("Apache's restart (-) and what Zooid read (+) differ:\n%s", diff)
+	}
+	imported := filepath.Join(t.TempDir(), "imported")
+	done, err := migrate.Import(migrate.ImportOptions{Apache: apachefiles.Options{Dir: dir}, Dir: imported})
+	if err != nil {
+		keepFiles(t, dir)
+		t.Fatal(err)
+	}
+	if done.Digest != refused.state.Digest() {
+		t.Fatalf("the imported tree has the digest %#x, Apache's %#x", done.Digest, refused.state.Digest())
+	}
+	os.RemoveAll(imported)
+	return report
+}
+
+// restarted is what Apache has after a restart.
+type restarted struct {
+	state *apachefiles.State
+	err   error
+}
+
+// restartCopy has Apache load a copy of a directory, and reads the snapshot that it writes then.
+func restartCopy(t *testing.T, r *restarter, dir string) restarted {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "restarted")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(copied)
+	logs, _ := filepath.Glob(filepath.Join(copied, "version-2", "log.*"))
+	for _, log := range logs {
+		// Before 3.8 Apache doesn't start on a newest log without a byte; a crash leaves one.
+		if st, err := os.Stat(log); err == nil && st.Size() == 0 {
+			os.Remove(log)
+		}
+	}
+	before := names(t, copied)
+	began := time.Now().Add(-time.Hour)
+	for name := range before {
+		os.Chtimes(filepath.Join(copied, "version-2", name), began, began)
+	}
+	if err := r.restart(t, copied); err != nil {
+		return restarted{err: err}
+	}
+	newest := ""
+	for name := range names(t, copied) {
+		file := filepath.Join(copied, "version-2", name)
+		st, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.ModTime().After(began.Add(time.Minute)) && strings.HasPrefix(name, "snapshot") {
+			newest = file
+		}
+	}
+	state, err := apachefiles.ReadSnapshot(newest)
+	if err != nil {
+		t.Fatalf("Apache's snapshot after its restart can't be read: %v", err)
+	}
+	return restarted{state: state}
+}
+
+func names(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "version-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, e := range entries {
+		all[e.Name()] = true
+	}
+	return all
+}
+
+// difference tells how two states differ, "" if they don't.
+func difference(want, have *apachefiles.State) string {
+	var b bytes.Buffer
+	a, z := listing(want), listing(have)
+	for _, path := range slices.Sorted(maps.Keys(a)) {
+		if z[path] != a[path] && !lost(a[path], z[path]) {
+			fmt.Fprintf(&b, "- %q %.300s\n+ %q %.300s\n", path, a[path], path, z[path])
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(z)) {
+		if _, ok := a[path]; !ok {
+			fmt.Fprintf(&b, "+ %q %.300s\n", path, z[path])
+		}
+	}
+	if !reflect.DeepEqual(want.Sessions, have.Sessions) {
+		fmt.Fprintf(&b, "- sessions %v\n+ sessions %v\n", want.Sessions, have.Sessions)
+	}
+	if want.Zxid != have.Zxid || want.Digest() != have.Digest() {
+		fmt.Fprintf(&b, "- zxid %#x digest %#x\n+ zxid %#x digest %#x\n", want.Zxid, want.Digest(), have.Zxid, have.Digest())
+	}
+	if b.Len() > 4000 {
+		b.Truncate(4000)
+	}
+	return b.String()
+}
+
+// lost reports whether two listings differ in an ACL alone that Apache has lost, as versions
+// before 3.9.4 may of a znode that was created while the snapshot was written.
+func lost(apache, zooid string) bool {
+	before, after, found := strings.Cut(apache, lostACL)
+	return found && strings.HasPrefix(zooid, before) && strings.HasSuffix(zooid, after)
+}
+
+const lostACL = " ACL lost "
+
+func listing(s *apachefiles.State) map[string]string {
+	all := map[string]string{}
+	s.Znodes(func(z *apachefiles.Znode) error {
+		acl := lostACL
+		if z.ACL != nil {
+			acl = fmt.Sprint(z.ACL.List)
+		}
+		all[z.Path] = fmt.Sprintf("%+v %s null=%t %x", z.Stat, acl, z.Data == nil, z.Data)
+		return nil
+	})
+	return all
+}
+
+// keepFiles keeps a directory that a test has failed on.
+func keepFiles(t *testing.T, dir string) {
+	t.Helper()
+	to := filepath.Join(os.TempDir(), fmt.Sprintf("zooid-moving-%d", time.Now().UnixNano()))
+	if err := os.CopyFS(to, os.DirFS(dir)); err == nil {
+		t.Logf("the files are kept in %s", to)
+	}
+}

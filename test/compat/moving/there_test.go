@@ -1,0 +1,195 @@
+package moving
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// zooid builds the program.
+func zooid(t *testing.T) string {
+	t.Helper()
+	if program := os.Getenv("ZOOID_COMPAT_BINARY"); program != "" {
+		return program
+	}
+	program := filepath.Join(t.TempDir(), "zooid")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/zooid")
+	build.Dir = filepath.Join("..", "..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// startZooid starts a server on a data directory.
+func startZooid(t *testing.T, program, dir string) *server {
+	t.Helper()
+	addr := freeport.Address(t)
+	_, port, _ := strings.Cut(addr, ":")
+	config := filepath.Join(t.TempDir(), "zoo.cfg")
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n", dir, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{addr: addr, dir: dir, exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s.cmd = exec.Command(program, "server", config, "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=3600000",
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// command runs one of zooid's commands, which must succeed.
+func command(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("zooid %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func open(t *testing.T, s *server, o zk.Options) *zk.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	o.Auth = []zk.Auth{zk.DigestAuth("super", superPassword)}
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = time.Minute
+	}
+	c, err := zk.Open(ctx, s.addr, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.output)
+	}
+	t.Cleanup(func() { c.Detach() })
+	return c
+}
+
+// readOut returns every reply that tells something of a znode, for all of them.
+func readOut(t *testing.T, s *server) map[string]string {
+	t.Helper()
+	c := open(t, s, zk.Options{})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	all := map[string]string{}
+	paths := []string{"/"}
+	for len(paths) > 0 {
+		path := paths[len(paths)-1]
+		paths = paths[:len(paths)-1]
+		data, stat, err := c.Get(ctx, path)
+		names, childStat, childErr := c.Children(ctx, path)
+		acl, aclStat, aclErr := c.GetACL(ctx, path)
+		existsStat, there, existsErr := c.Exists(ctx, path)
+		slices.Sort(names)
+		all[path] = fmt.Sprintf("%x %t %+v %v; %v %+v %v; %v %+v %v; %+v %t %v", data, data == nil, stat, err, names, childStat, childErr, acl, aclStat, aclErr, existsStat, there, existsErr)
+		for _, name := range names {
+			paths = append(paths, strings.TrimSuffix(path, "/")+"/"+name)
+		}
+	}
+	return all
+}
+
+func compareReadOuts(t *testing.T, want, have map[string]string) {
+	t.Helper()
+	shown := 0
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if have[path] != want[path] && shown < 5 {
+			t.Errorf("%s:\nwant %.600s\nhave %.600s", path, want[path], have[path])
+			shown++
+		}
+	}
+	if len(want) != len(have) {
+		t.Errorf("%d znodes instead of %d", len(have), len(want))
+	}
+}
+
+// quietly has Apache delete nothing by itself.
+const quietly = "-Dznode.container.checkIntervalMs=3600000"
+
+// TestThereAndBack moves a tree from each version to Zooid, and from Zooid to it, and compares all that
+// clients can read. A session goes on in Zooid with its ephemeral znode.
+func TestThereAndBack(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	for i, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			dir := t.TempDir()
+			apache := startApache(t, version, dir, quietly, "-Dzookeeper.snapCount=500")
+			mine := open(t, apache, zk.Options{})
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			if _, err := mine.Create(ctx, "/mine", []byte("x"), zk.ModeEphemeral, []zk.ACL{{Perms: 31, ID: zk.ID{Scheme: "world", ID: "anyone"}}}); err != nil {
+				t.Fatal(err)
+			}
+			l := startLoad(apache.addr, *firstSeed+uint64(i), true)
+			time.Sleep(1500 * time.Millisecond)
+			l.end()
+			session := mine.Detach()
+			apache.kill()
+			files := names(t, dir)
+
+			imported := filepath.Join(t.TempDir(), "zooid")
+			told := command(t, program, "import", dir, imported)
+			t.Log(told)
+			if now := names(t, dir); !maps.Equal(now, files) {
+				t.Errorf("Apache's directory has changed: %v instead of %v", now, files)
+			}
+			// Apache's own restart, on a copy.
+			copied := filepath.Join(t.TempDir(), "copy")
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			again := startApache(t, version, copied, quietly)
+			want := readOut(t, again)
+			again.kill()
+			z := startZooid(t, program, imported)
+			compareReadOuts(t, without(want), without(readOut(t, z)))
+			if len(want) < 50 {
+				t.Errorf("the load made only %d znodes", len(want))
+			}
+
+			resumed := open(t, z, zk.Options{Resume: session})
+			stat, err := resumed.Set(ctx, "/mine", []byte("y"), -1)
+			if err != nil || stat.EphemeralOwner != session.ID || stat.Mzxid <= stat.Czxid {
+				t.Errorf("the session's ephemeral znode has %+v, %v; the session is %#x", stat, err, session.ID)
+			}
+
+			l = startLoad(z.addr, *firstSeed+100+uint64(i), true)
+			time.Sleep(700 * time.Millisecond)
+			l.end()
+			want = readOut(t, z)
+			z.kill()
+			back := filepath.Join(t.TempDir(), "apache")
+			t.Log(command(t, program, "export", "-to", back, imported))
+			apache = startApache(t, version, back, quietly)
+			compareReadOuts(t, without(want), without(readOut(t, apache)))
+		})
+	}
+}
+
+// without leaves out what a reader changes by reading: its own sessions make none of the znodes, and
+// the znode of the configuration is each server's own.
+func without(all map[string]string) map[string]string {
+	all = maps.Clone(all)
+	delete(all, "/zookeeper/config")
+	return all
+}
