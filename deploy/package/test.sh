@@ -74,6 +74,8 @@ inside dpkg -i /first.deb >/dev/null
 as zooid doctor /etc/zooid/zoo.cfg || fail "doctor finds faults in what the package installs"
 inside sh -c 'test -s /usr/share/man/man1/zooid-server.1 && test -s /usr/share/bash-completion/completions/zooid' || fail "man pages or completion"
 start
+as zooid health /etc/zooid/zoo.cfg >/dev/null || fail "zooid health: $(as zooid health /etc/zooid/zoo.cfg)"
+kill -HUP "$server"
 cli create /kept "what a client wrote" >/dev/null
 stop
 

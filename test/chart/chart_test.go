@@ -192,7 +192,10 @@ func TestRender(t *testing.T) {
 				}
 			}
 			c := pod.Spec.Containers[0]
-			for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if ready := c.ReadinessProbe; ready == nil || ready.Exec == nil || !slices.Contains(ready.Exec.Command, "health") || ready.Exec.Command[len(ready.Exec.Command)-1] != "/etc/zooid/zoo.cfg" {
+				t.Errorf("the readiness probe is %v", ready)
+			}
+			for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe} {
 				if probe == nil || probe.TCPSocket == nil || ports[probe.TCPSocket.Port.StrVal] == 0 {
 					t.Errorf("a probe is %v", probe)
 				}
@@ -217,6 +220,9 @@ func TestRender(t *testing.T) {
 				host := own + ".test-zooid-headless.apps.svc.cluster.local"
 				if !ok || cfg.Quorum.MyID != int64(i+1) || len(cfg.Quorum.Members.Servers) != replicas || m.Addrs[0].Host != host || !cfg.Quorum.Distributed {
 					t.Errorf("server %d is %+v of %+v", i+1, m, cfg.Quorum.Members)
+				}
+				if !cfg.Admin.Enabled || cfg.Admin.Host != "127.0.0.1" {
+					t.Errorf("the admin server is %+v", cfg.Admin)
 				}
 				if n := len(cfg.Quorum.Secret.Reveal()); n < 20 || cfg.Quorum.Secret.Reveal() != r.config.StringData["ensemble-secret"] {
 					t.Errorf("the secret has %d characters", n)
