@@ -84,6 +84,49 @@ func TestPanicInApply(t *testing.T) {
 	}
 }
 
+// TestPanicWhileClosing: an entry panics after Close has begun, while a client waits to read.
+// The replica stays locked; Close ends all the same.
+func TestPanicWhileClosing(t *testing.T) {
+	t.Parallel()
+	applies, closing := make(chan struct{}), make(chan struct{})
+	panics := panicAt("/bad")
+	s, err := Open(Options{DataDir: t.TempDir(), Listen: []string{"127.0.0.1:0"}, Version: "0.0-test", observe: func(res *tree.Result) {
+		if res.Op == jute.OpCreate && res.Path == "/bad" {
+			close(applies)
+			<-closing
+			time.Sleep(300 * time.Millisecond) // until Close has looked whether a panic was before it
+		}
+		panics(res)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := connect(t, s.Addrs()[0].String(), 0, nil)
+	c := connect(t, s.Addrs()[0].String(), 0, nil)
+	if _, err := c.conn.Write(c.request(nil, jute.OpCreate, creating("/bad", nil, 0))); err != nil {
+		t.Fatal(err)
+	}
+	<-applies
+	if _, err := reader.conn.Write(reader.request(nil, jute.OpExists, reading("/bad", false))); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.Close()
+	}()
+	<-s.closing
+	close(closing)
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server doesn't close")
+	}
+	if !reader.ends() {
+		t.Error("a client was told something after the panic")
+	}
+}
+
 // checkReport holds a report against the error that names it and returns its text.
 func checkReport(t *testing.T, e *PanicError) string {
 	t.Helper()

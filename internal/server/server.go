@@ -278,35 +278,6 @@ func (s *Server) Addrs() []net.Addr {
 	return addrs
 }
 
-// Close stops accepting, closes the connections and the log, and waits until
-// all is quiet. Sessions live on for whoever serves next. It is idempotent.
-func (s *Server) Close() error {
-	s.once.Do(func() {
-		close(s.closing)
-		s.mu.Lock()
-		for _, l := range s.ports {
-			l.Close()
-		}
-		s.mu.Unlock()
-		broken := s.replica.Broken()
-		if !broken {
-			s.peer.Close()
-		}
-		s.mu.Lock()
-		for nc := range s.conns {
-			nc.Close()
-		}
-		s.mu.Unlock()
-		if broken { // only now, with the connections closed, may the replica be unlocked
-			s.replica.Abandon()
-			s.peer.Close()
-		}
-		s.wg.Wait()
-		s.closed = s.dir.Close()
-	})
-	return s.closed
-}
-
 func (s *Server) listen() error {
 	for _, addr := range s.opt.Listen {
 		if err := s.listenOn(addr, acceptingClients[false], false); err != nil {
