@@ -122,9 +122,15 @@ func (d *decision) decide() error {
 	}
 	skip := storage.Skip{Cluster: r.Cluster, Index: r.Index, Term: r.Term, Hash: r.Hash, At: time.Now(), By: d.by, Why: d.why}
 	for i := range skips {
-		if skips[i].SamePlace(&skip) {
-			fmt.Fprintf(d.out, "this server has already decided to skip entry %d\n", skip.Index)
+		switch old := &skips[i]; {
+		case old.SamePlace(&skip) && old.Agreed:
+			fmt.Fprintf(d.out, "entry %d is the last that this server has stopped at, and all members have decided to skip it: nothing is left to decide. Start the server. If it stops again, it names the entry, and leaves a report if that is another one: then run this again\n", skip.Index)
 			return nil
+		case old.SamePlace(&skip):
+			fmt.Fprintf(d.out, "this server has already decided to skip entry %d, the last that it has stopped at, and waits for the others. Decide the same on every other server of the ensemble, observers too (SHA-256 %v), and start all: they go on once all have decided\n", skip.Index, skip.Hash)
+			return nil
+		case old.Index == skip.Index:
+			fmt.Fprintf(d.out, "the decision about entry %d above is of another entry, of term %d: it is replaced by this one\n", old.Index, old.Term)
 		}
 	}
 	d.show(&r)
