@@ -272,7 +272,7 @@ func TestRemovedServerSaysSo(t *testing.T) {
 	c.openAll(opts)
 	client := connect(t, c.clients[1], 0, nil)
 	c.reconfig(client, 1, 2)
-	log.says(t, "this server is no member of the ensemble")
+	log.says(t, "this server is no member of the ensemble: it gets no more changes and turns its clients away")
 	writes(t, c.clients[1], "/after")
 }
 
