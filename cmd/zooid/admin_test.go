@@ -57,7 +57,7 @@ func launchServer(t *testing.T, lines ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killed := time.AfterFunc(time.Minute, func() { p.cmd.Process.Kill() })
+	killed := time.AfterFunc(5*time.Minute, func() { p.cmd.Process.Kill() })
 	t.Cleanup(func() {
 		p.cmd.Process.Signal(syscall.SIGTERM)
 		io.Copy(io.Discard, out)

@@ -33,13 +33,13 @@ func TestHealth(t *testing.T) {
 	for _, lines := range [][]string{{"admin.enableServer=true"}, {"admin.enableServer=false"}} {
 		lines = append(lines, "clientPort="+port(t), "admin.serverPort="+port(t))
 		p := startServer(t, lines...)
-		if code, text := runZooid("health", p.file); code != 0 || text != "ready\n" {
+		if code, text := runZooid("health", "-timeout", "1m", p.file); code != 0 || text != "ready\n" {
 			t.Errorf("%s: of a server that serves: %d, %s", lines[0], code, text)
 		}
 		p.cmd.Process.Signal(syscall.SIGTERM)
 		for p.lines.Scan() { // until it has ended
 		}
-		if code, text := runZooid("health", p.file); code != exitUnreachable || !strings.Contains(text, "not reachable") {
+		if code, text := runZooid("health", "-timeout", "1m", p.file); code != exitUnreachable || !strings.Contains(text, "not reachable") {
 			t.Errorf("%s: of none: %d, %s", lines[0], code, text)
 		}
 		peers := freeport.Take(t, 4)
@@ -52,8 +52,8 @@ func TestHealth(t *testing.T) {
 		waiting.await("starting zooid")
 		var code int
 		var text string
-		for range 500 { // until its port is open
-			if code, text = runZooid("health", waiting.file); code != exitUnreachable {
+		for range 3000 { // until its port is open
+			if code, text = runZooid("health", "-timeout", "1m", waiting.file); code != exitUnreachable {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)

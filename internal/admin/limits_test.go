@@ -103,7 +103,7 @@ func TestIdleConnection(t *testing.T) {
 // another one is gone.
 func TestConnectionsMax(t *testing.T) {
 	t.Parallel()
-	r := listen(t, Options{})
+	r := listen(t, Options{headerTimeout: time.Hour, IdleTimeout: time.Hour})
 	var all []net.Conn
 	for range connectionsMax {
 		all = append(all, dial(t, r))
@@ -361,17 +361,20 @@ func TestListIsCut(t *testing.T) {
 // would end that within an hour.
 func TestAnswerTimeout(t *testing.T) {
 	t.Parallel()
-	r := large(t, Options{answerTimeout: 200 * time.Millisecond, IdleTimeout: time.Hour})
+	r := large(t, Options{answerTimeout: 200 * time.Millisecond, headerTimeout: time.Hour, IdleTimeout: time.Hour})
 	conn := dial(t, r)
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10) // or the kernel would take the whole answer
-	fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: h\r\n\r\n")
-	began := false
-	for range 6000 {
-		n := len(r.admin.port.room)
-		if began = began || n > 0; began && n == 0 {
-			return
+	awaitRoom := func(taken int) {
+		t.Helper()
+		for range 6000 {
+			if len(r.admin.port.room) == taken {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
+		t.Fatalf("%d connections after a minute, want %d", len(r.admin.port.room), taken)
 	}
-	t.Error("the connection is still there")
+	awaitRoom(1)
+	fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: h\r\n\r\n")
+	awaitRoom(0)
 }

@@ -22,6 +22,12 @@ func TestDrain(t *testing.T) {
 	if err := servers[lead].Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
+	for range 3000 { // an election may still be under way on a slow machine
+		if q := servers[lead].Quorum(); !q.IsLeader && q.Leader != 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if q := servers[lead].Quorum(); !servers[lead].Draining() || q.IsLeader || q.Leader == 0 {
 		t.Errorf("after it was drained: %+v", q.Leadership)
 	}
