@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -44,7 +47,7 @@ func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.
 	a := &cfg.Admin
 	o := admin.Options{
 		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
-		SnapshotDisabled: !a.Snapshot, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
+		ApacheSnapshot: func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) }, SnapshotDisabled: !a.Snapshot, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
 	}
 	if !a.PortUnification && !a.ForceHTTPS {
 		return o, nil
@@ -59,6 +62,19 @@ func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.
 	again.add(server.Stores{Of: "admin server", Refresh: port.Refresh})
 	o.TLS = &admin.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
 	return o, nil
+}
+
+// apacheSnapshot makes a snapshot file of Apache's of what the data directory holds.
+func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err error) {
+	dirs := []string{s.DataDir}
+	if s.DataLogDir != s.DataDir {
+		dirs = append(dirs, s.DataLogDir)
+	}
+	done, err := migrate.Export(migrate.ExportOptions{Dirs: dirs, To: dir, Reconfigure: changeMembers})
+	if err != nil {
+		return "", 0, err
+	}
+	return filepath.Join(dir, apachefiles.Version2, fmt.Sprintf("snapshot.%x", done.Zxid)), done.Zxid, nil
 }
 
 // adminPortOptions returns what the keystore package takes for the admin server, which uses

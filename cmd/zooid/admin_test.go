@@ -90,6 +90,12 @@ func (p *process) get(path string) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return p.do(req)
+}
+
+// do returns the status and the body of a request.
+func (p *process) do(req *http.Request) (int, string) {
+	p.t.Helper()
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		p.t.Fatal(err)

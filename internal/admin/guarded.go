@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 )
@@ -29,6 +30,14 @@ func (c *call) snapshot() {
 	if given := c.query.Get("streaming"); given != "" {
 		stream = given == "true" || given == "TRUE" || given == "True"
 	}
+	open := c.zooidSnapshot
+	switch format := c.query.Get("format"); {
+	case format == "apache" && c.admin.opt.ApacheSnapshot != nil:
+		open = c.apacheSnapshot
+	case format != "" && format != "zooid":
+		c.fail(http.StatusBadRequest, fmt.Sprintf("There is no format %.40q of snapshots; use zooid or apache", format))
+		return
+	}
 	if !c.admin.snapshots.begin(time.Now()) {
 		c.tooSoon(c.admin.snapshots.interval)
 		return
@@ -38,15 +47,15 @@ func (c *call) snapshot() {
 	defer cancel()
 	control := http.NewResponseController(c.w)
 	control.SetWriteDeadline(time.Now().Add(snapshotTimeout + answerTimeout))
-	snap, err := c.of.TakeSnapshot(ctx)
+	snap, err := open(ctx)
 	if err != nil {
 		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err)
 		c.fail(http.StatusInternalServerError, err.Error())
 		return
 	}
 	defer snap.Close()
-	size := snap.Size()
-	c.w.Header()["last_zxid"] = []string{fmt.Sprintf("0x%x", uint64(snap.Zxid))} // in Apache's letters
+	size := snap.size
+	c.w.Header()["last_zxid"] = []string{fmt.Sprintf("0x%x", uint64(snap.zxid))} // in Apache's letters
 	c.w.Header()["snapshot_size"] = []string{strconv.FormatInt(size, 10)}
 	if !stream {
 		return
@@ -62,6 +71,43 @@ func (c *call) snapshot() {
 			panic(http.ErrAbortHandler) // so that the caller doesn't take it for a whole one
 		}
 	}
+}
+
+// A snapshotFile is one that is sent.
+type snapshotFile struct {
+	io.ReaderAt
+	io.Closer
+	zxid, size int64
+}
+
+func (c *call) zooidSnapshot(ctx context.Context) (snapshotFile, error) {
+	snap, err := c.of.TakeSnapshot(ctx)
+	if err != nil {
+		return snapshotFile{}, err
+	}
+	return snapshotFile{snap, snap, snap.Zxid, snap.Size()}, nil
+}
+
+// apacheSnapshot makes a file that is gone once it is closed.
+func (c *call) apacheSnapshot(context.Context) (snapshotFile, error) {
+	dir, err := os.MkdirTemp("", "zooid-snapshot-")
+	if err != nil {
+		return snapshotFile{}, fmt.Errorf("make a directory for a snapshot: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	path, zxid, err := c.admin.opt.ApacheSnapshot(dir)
+	if err != nil {
+		return snapshotFile{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return snapshotFile{}, fmt.Errorf("open a snapshot that was just made: %w", err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return snapshotFile{}, errors.Join(fmt.Errorf("open a snapshot that was just made: %w", err), f.Close())
+	}
+	return snapshotFile{f, f, zxid, st.Size()}, nil
 }
 
 // body reads what a command was sent, and answers a caller who sent too much.

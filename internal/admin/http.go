@@ -43,6 +43,9 @@ type Options struct {
 	IdleTimeout time.Duration // admin.idleTimeout
 	TLS         *TLS          // nil for none
 
+	// ApacheSnapshot makes the tree a snapshot file of Apache's, in an empty directory that
+	// is the caller's; nil where there is no way to.
+	ApacheSnapshot   func(dir string) (file string, zxid int64, err error)
 	SnapshotDisabled bool          // admin.snapshot.enabled=false
 	RateInterval     time.Duration // admin.rateLimiterIntervalInMS: between two snapshots
 

@@ -268,3 +268,45 @@ func adminFields(at string, v any, to *[]string) {
 		*to = append(*to, fmt.Sprintf("%s %T", at, v))
 	}
 }
+
+// TestSnapshotLoadsAtApache restores a snapshot of Zooid's on a server of Apache by the admin
+// servers of both: Apache has the znodes then.
+func TestSnapshotLoadsAtApache(t *testing.T) {
+	reference, subject := programs(t)
+	reference.classPath += string(filepath.ListSeparator) + filepath.Join(cacheFolder(t), "apache-admin", "*")
+	from := StartEnsemble(t, subject, 1, Options{Admin: true})[0]
+	c := adminClient(t, from)
+	for i := range 20 {
+		if _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), []byte("data"), zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func(s *Server, method, path, body string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Admin+"/commands/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "ip")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d, %v, %.200s", path, res.StatusCode, err, answer)
+		}
+		return string(answer)
+	}
+	to := StartEnsemble(t, reference, 1, Options{Admin: true})[0]
+	send(to, "POST", "restore", send(from, "GET", "snapshot?format=apache", ""))
+	restored := adminClient(t, to)
+	data, stat, err := restored.Get(t.Context(), "/n19")
+	want, _, _ := c.Exists(t.Context(), "/n19")
+	if err != nil || string(data) != "data" || stat.Czxid != want.Czxid {
+		t.Errorf("after the restore: %q, %+v, %v; want %+v", data, stat, err, want)
+	}
+}
