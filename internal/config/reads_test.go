@@ -24,7 +24,6 @@ const (
 var effectInside = map[string]string{
 	"standaloneEnabled":    "decides Quorum.Distributed",
 	"multiAddress.enabled": "admits several addresses in a server line",
-	"admin.plainRemote":    "permits an admin.serverAddress beyond this host",
 	"peerType":             "is compared with the role in the server lines",
 }
 
