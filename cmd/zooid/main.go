@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"github.com/zooid-project/zooid/internal/cli"
 )
@@ -40,8 +41,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Zooid is a coordination service that speaks Apache ZooKeeper's client protocol.\n\nusage: zooid COMMAND [ARGUMENT]…\n\n")
+	width := 0
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-10s %-28s %s\n", c.name, c.args, c.about)
+		width = max(width, utf8.RuneCountInString(c.args))
+	}
+	for _, c := range commands() { // two spaces before what it does: man pages are made of this list
+		fmt.Fprintf(w, "  %-10s %-*s  %s\n", c.name, width, c.args, c.about)
 	}
 	fmt.Fprint(w, "\nzooid COMMAND -h tells more about a command.\n")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,20 @@ func TestCommandLine(t *testing.T) {
 		code := run(strings.Fields(c.args), &out, &out)
 		if code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("zooid %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+}
+
+// TestHelpColumns: in the list of commands what a command does stands behind two spaces or more, by which man pages tell it
+// from the arguments.
+func TestHelpColumns(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	usage(&out)
+	for _, c := range commands() {
+		line := regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(c.name) + ` +` + regexp.QuoteMeta(c.args) + `  +` + regexp.QuoteMeta(c.about) + `$`)
+		if !line.MatchString(out.String()) {
+			t.Errorf("%s has no such line in\n%s", c.name, out.String())
 		}
 	}
 }
