@@ -13,7 +13,7 @@ when=$(git log -1 --format=%ct)
 day=$(date -u -d "@$when" +%F 2>/dev/null || date -u -r "$when" +%F)
 dist=${DIST:-dist}
 case $version in
-[0-9]*) plain=$version ;; # packages need a version that begins with a digit
+[0-9]*.[0-9]*) plain=$version ;; # packages need a version that begins with a digit
 *) plain=0.0.0~git$(date -u -d "@$when" +%Y%m%d%H%M%S 2>/dev/null || date -u -r "$when" +%Y%m%d%H%M%S).$version ;;
 esac
 plain=${plain/-/\~} # what is before a release sorts before it

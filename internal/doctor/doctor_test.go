@@ -229,7 +229,7 @@ func TestPlanted(t *testing.T) {
 		{"key for all", true, "secrets", Fault, "key store", func(s *subject) { s.must(os.Chmod(filepath.Join(s.dir, "server.pem"), 0o644)) }},
 		{"certificate over", true, "certificates", Fault, "has ended on", func(s *subject) { s.world.Now = func() time.Time { return time.Now().AddDate(4, 0, 0) } }},
 		{"certificate about to end", true, "certificates", Warning, "in 9 days", func(s *subject) {
-			s.world.Now = func() time.Time { return time.Now().AddDate(0, 0, 815).Add(time.Hour) }
+			s.world.Now = func() time.Time { return time.Now().AddDate(0, 0, 815).Add(12 * time.Hour) }
 		}},
 		{"certificate of another host", true, "certificates", Fault, "doesn't name h1", func(s *subject) {
 			b, err := os.ReadFile(filepath.Join(s.dir, "..", "2", "server.pem"))
