@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 )
 
 // startAdmin starts the admin server, if there is to be one; nil if not.
-func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Logger) (*admin.Admin, error) {
+func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Logger, pages map[string]http.Handler) (*admin.Admin, error) {
 	if !cfg.Admin.Enabled {
 		return nil, nil
 	}
@@ -38,7 +39,7 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Lo
 		}
 		o.Configuration = config.Redact(string(text))
 	}
-	o.Properties = properties(args)
+	o.Properties, o.Pages = properties(args), pages
 	return admin.Listen(o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -94,8 +95,19 @@ func told(t *testing.T, dir string, settings ...string) string {
 	digest(&b, reflect.ValueOf(admin), 0)
 	digest(&b, reflect.ValueOf(adminPortOptions(cfg, log)), 0)
 	fmt.Fprint(&b, adminErr)
+	digest(&b, reflect.ValueOf(toldObservers(cfg)), 0)
 	fmt.Fprint(&b, err, checkDirs(&cfg.Storage))
 	return b.String()
+}
+
+// toldObservers returns what those that observe the server are told.
+func toldObservers(cfg *config.Config) (all []any) {
+	log, level := newLog(&cfg.Log, io.Discard)
+	all = append(all, fmt.Sprintf("%T", log.Handler()), level.Level().String())
+	if cfg.Metrics.Provider == config.PrometheusProvider {
+		all = append(all, exposeOptions(&cfg.Metrics), cfg.Metrics.Host, cfg.Metrics.Port)
+	}
+	return all
 }
 
 // digest writes a value out; of functions, channels and what is opaque, only whether there is one.

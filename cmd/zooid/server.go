@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -41,12 +42,11 @@ understands is ignored with a warning.
 // runServer runs a server until it is told to stop. It exits with 0 after
 // SIGTERM, 1 if it can't start or must stop, 2 for wrong arguments.
 func runServer(args []string, stdout, stderr io.Writer) int {
-	level := new(slog.LevelVar)
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	cfg, code := serverConfig(args, stdout, stderr)
 	if cfg == nil {
 		return code
 	}
+	log, level := newLog(&cfg.Log, stderr)
 	for _, w := range cfg.Warnings {
 		log.Warn(w.String())
 	}
@@ -54,17 +54,23 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = checkDirs(&cfg.Storage)
 	}
+	var seen *observers
+	if err == nil {
+		seen, err = observe(cfg, log)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1
 	}
+	defer seen.close()
+	defer followLevel(level, log)()
 	addProcessor()
 	again := newReloader(args, cfg, &opt, log)
 	stop, cancel := stopSignals(log, again)
 	defer cancel()
 	opt.Stop = stop.Done()
 	logStart(log, cfg, &opt)
-	adm, err := startAdmin(cfg, args, again, log)
+	adm, err := startAdmin(cfg, args, again, log, map[string]http.Handler{metricsPath: &seen.metrics})
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1
@@ -82,6 +88,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 		told.ready()
+		seen.opened(s)
 		runs, ended := context.WithCancel(stop)
 		go logServing(runs, log, s)
 		again.serve(s)

@@ -32,7 +32,27 @@ type Config struct {
 
 	FourLetter FourLetterWords
 	Admin      Admin
+	Log        Log
+	Metrics    Metrics
 }
+
+// Log is the server's own log, on standard error.
+type Log struct {
+	Format string // text for people, or json
+	Level  string // debug, info, warn or error: the least level that is logged
+}
+
+// Metrics is the endpoint for Prometheus.
+type Metrics struct {
+	Provider      string // Apache's class for Prometheus opens the endpoint; mntr has the figures in any case
+	Host          string // address of the endpoint
+	Port          int    // of the endpoint; 0 lets the system choose
+	Runtime       bool   // figures of Go's runtime and of the process are there, too
+	CounterSuffix bool   // counters' names end in _total, as in Apache 3.10
+}
+
+// PrometheusProvider is the Metrics.Provider that opens the endpoint.
+const PrometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
 // Storage says where data lies and when it is snapshotted and purged.
 type Storage struct {

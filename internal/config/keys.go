@@ -63,7 +63,7 @@ const (
 	whyConnects   = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
 	whyThrottle   = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
 	whyDial       = "servers give each other a second to connect, and try again until they succeed"
-	whyMetrics    = "there is no endpoint for metrics yet; the word mntr has the same figures"
+	whyMetrics    = "the endpoint for metrics speaks HTTP alone; httpHost keeps it to addresses that only Prometheus reaches"
 )
 
 func honour(name string, w where, k kind, value string, field func(*Config) any) key {
@@ -130,7 +130,7 @@ func table() map[string]key {
 func rows() []key {
 	var all []key
 	for _, part := range [][]key{
-		basicKeys(), storageKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
+		basicKeys(), storageKeys(), logKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
 		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
 		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
 		tlsPortKeys(), adminKeys(), absentKeys(), unusedKeys(), refusedKeys(),

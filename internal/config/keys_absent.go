@@ -48,18 +48,14 @@ func absentKeys() []key {
 const (
 	defaultProvider    = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
 	nullProvider       = "org.apache.zookeeper.metrics.impl.NullMetricsProvider"
-	prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+	prometheusProvider = PrometheusProvider
 )
 
 // endpointKeys are about Apache's HTTP server for metrics.
 func endpointKeys() []key {
 	all := []key{
-		unused("metricsProvider.className", inFile, text, defaultProvider, whyMetrics).of(defaultProvider, nullProvider, prometheusProvider),
-		unused("metricsProvider.httpHost", inFile, text, "0.0.0.0", whyMetrics),
-		unused("metricsProvider.httpPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
 		unused("metricsProvider.httpsPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
-		unused("metricsProvider.exportJvmInfo", inFile, boolean, "true", whyMetrics),
-		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds, "60", whyMetrics).in(1, int32Max),
+		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds, "60", "summaries are of all values since the start, or the word srst; the histograms of zooid_request_stage_seconds show the last minute").in(1, int32Max),
 		unused("metricsProvider.ssl.need.client.auth", inFile, boolean, "true", whyMetrics),
 		unused("metricsProvider.ssl.want.client.auth", inFile, boolean, "true", whyMetrics),
 	}

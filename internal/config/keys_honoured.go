@@ -32,6 +32,20 @@ func storageKeys() []key {
 	}
 }
 
+// logKeys are about the server's log and metrics.
+func logKeys() []key {
+	return []key{
+		honour("log.format", asProp, text, "text", func(c *Config) any { return &c.Log.Format }).of("text", "json"),
+		honour("log.level", asProp, text, "info", func(c *Config) any { return &c.Log.Level }).of("debug", "info", "warn", "error"),
+		honour("metricsProvider.className", inFile, text, defaultProvider, func(c *Config) any { return &c.Metrics.Provider }).
+			of(defaultProvider, nullProvider, prometheusProvider),
+		honour("metricsProvider.httpHost", inFile, text, "0.0.0.0", func(c *Config) any { return &c.Metrics.Host }),
+		honour("metricsProvider.httpPort", inFile, integer, "7000", func(c *Config) any { return &c.Metrics.Port }).in(-1, 65535).was("-1, in 3.9 7000"),
+		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }),
+		honour("metricsProvider.counterSuffix", inFile, boolean, "false", func(c *Config) any { return &c.Metrics.CounterSuffix }),
+	}
+}
+
 // juteMaxBufferMax is the server's own limit, server.MaxFrameMax.
 const juteMaxBufferMax = 16 << 20
 

@@ -17,6 +17,7 @@ func (l *loader) applyRules() {
 	l.limitRules()
 	l.fourLetterRules()
 	l.adminRules()
+	l.metricsRules()
 	if len(l.errs) == 0 {
 		l.quorumRules()
 	}
@@ -144,6 +145,12 @@ func (l *loader) authRules() {
 			continue // what a provider serves is checked once it is open
 		}
 		l.fail(name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
+	}
+}
+
+func (l *loader) metricsRules() {
+	if l.c.Metrics.Provider == PrometheusProvider && l.c.Metrics.Port < 0 {
+		l.fail("metricsProvider.httpPort", "Prometheus needs a port of 0 or more to read the metrics from")
 	}
 }
 

@@ -25,7 +25,7 @@ type metric struct {
 // shape is what each kind of metric can do.
 type shape interface {
 	each(name string, visit func(string, Value))
-	prometheus(name string, to *page)
+	samples(name string, visit func(*Sample))
 	reset()
 }
 

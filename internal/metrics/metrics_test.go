@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"math"
@@ -49,14 +48,6 @@ func dump(r *Registry) string {
 	return b.String()
 }
 
-func prometheus(t *testing.T, r *Registry) string {
-	var b bytes.Buffer
-	if err := r.WritePrometheus(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	r := filled()
@@ -65,8 +56,6 @@ func TestOutputs(t *testing.T) {
 	for file, got := range map[string]string{
 		"each.txt":       dump(r),
 		"each_reset.txt": dump(after),
-		"prometheus.txt": prometheus(t, r),
-		"prom_reset.txt": prometheus(t, after),
 	} {
 		path := "testdata/" + file
 		if *rewrite {

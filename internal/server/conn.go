@@ -280,7 +280,9 @@ const untoldPause = 2 * time.Millisecond // between two looks at whether the cli
 
 // receiveAll brings the replica what arrived on a connection.
 func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
-	for now := s.now(); ; {
+	now := s.now()
+	defer func() { s.stages.decode.Observe(s.now() - now) }()
+	for {
 		n, err := s.replica.Receive(c, in[used:], now)
 		if used += n; err != replica.ErrUntold {
 			return used, err
@@ -325,15 +327,30 @@ func (s *Server) flushLast(nc net.Conn, c *replica.Client) {
 // flush writes a client's output until there is none, and reports whether the
 // connection was ended.
 func (s *Server) flush(nc net.Conn, c *replica.Client) bool {
-	out, sent, last := c.TryOutput()
+	out, sent, last := s.tryOutput(c)
 	return s.flushFrom(nc, c, out, sent, last)
 }
 
 // pushTo is flush as far as that never blocks; a goroutine does what is left.
 func (s *Server) pushTo(nc net.Conn, c *replica.Client) {
-	if out, sent, last := c.TryOutput(); out != nil || last {
+	if out, sent, last := s.tryOutput(c); out != nil || last {
 		go s.flushFrom(nc, c, out, sent, last)
 	}
+}
+
+// sendEvery is how many writes to clients there are for each whose time is measured:
+// asking the clock twice would cost some percent of a short one.
+const sendEvery = 16
+
+// tryOutput is c.TryOutput, whose time it measures now and then.
+func (s *Server) tryOutput(c *replica.Client) (out []byte, sent int, last bool) {
+	if s.sends.Add(1)%sendEvery != 0 {
+		return c.TryOutput()
+	}
+	begun := s.now()
+	out, sent, last = c.TryOutput()
+	s.stages.send.Observe(s.now() - begun)
+	return out, sent, last
 }
 
 // flushFrom goes on with what TakeOutput returned, of which some is sent.

@@ -86,6 +86,7 @@ func (s *Server) gauges() *metrics.Registry {
 	for _, g := range quotaGauges() {
 		reg.GaugeSet(g.name, func() map[string]metrics.Value { return s.quotas(g) })
 	}
+	s.ownGauges(reg)
 	return reg
 }
 
@@ -112,6 +113,7 @@ func (s *Server) leaderUptime() int64 {
 func (s *Server) synced(d time.Duration, _ int) {
 	s.meters.Fsync.Observe(d.Milliseconds())
 	s.meters.Flush.Observe(d.Milliseconds())
+	s.stages.log.Observe(int64(d))
 	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
 		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond), "fsync.warningthresholdms", limit.Milliseconds())
 	}

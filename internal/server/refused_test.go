@@ -1,10 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,16 +17,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	eventually(t, "the feature level with the limits is in force", func() bool { return s.replica.View().FeatureLevel >= 2 })
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
 	counts := func() (n [3]int) {
-		var page bytes.Buffer
-		if err := s.Metrics().WritePrometheus(&page); err != nil {
-			t.Fatal(err)
-		}
 		for i, name := range []string{"acl", "multi", "reply"} {
-			sample := regexp.MustCompile(`(?m)^` + name + `_refused_total (\d+)`).FindStringSubmatch(page.String())
-			if sample == nil {
-				t.Fatalf("no metric %s_refused", name)
-			}
-			n[i], _ = strconv.Atoi(sample[1])
+			n[i] = int(s.metric(name + "_refused"))
 		}
 		return n
 	}

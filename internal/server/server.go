@@ -64,6 +64,8 @@ type Server struct {
 	meters     *replica.Meters
 	secure     secureCounts
 	pushers    pushers
+	sends      atomic.Uint64 // writes to clients
+	stages     stages
 
 	once   sync.Once
 	closed error
@@ -94,6 +96,7 @@ func Open(opt Options) (*Server, error) {
 		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
 	s.meters = replica.NewMeters(s.gauges())
+	s.stages = newStages(s.meters.Registry)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${ZOOID_COMPAT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zooid-compat}
-packages='zookeeper libzookeeper-mt-dev gcc libc6-dev openjdk-17-jdk-headless maven libcurator-recipes-java libcurator-discovery-java python3-venv strace iptables iproute2 e2fsprogs'
+packages='zookeeper libzookeeper-mt-dev gcc libc6-dev openjdk-17-jdk-headless maven libcurator-recipes-java libcurator-discovery-java python3-venv strace iptables iproute2 e2fsprogs prometheus'
 
 # attempt WHAT COMMAND...: runs the command, three times if need be; shows its output only when it failed for good.
 attempt() {
@@ -88,6 +88,14 @@ for version in 3.5.10 3.6.4 3.7.2 3.8.4 3.9.5; do
 		finish "apache-$version" "$here/moving/pom.xml"
 	fi
 done
+
+if ! stamped apache-3.9-metrics "$here/pom-metrics.xml"; then
+	echo "compat install: Apache ZooKeeper's endpoint for Prometheus"
+	rm -rf "$cache/apache-3.9-metrics.new"
+	attempt "Apache's endpoint for Prometheus (mvn dependency:copy-dependencies)" \
+		mvn -B -q -U -f "$here/pom-metrics.xml" dependency:copy-dependencies -DoutputDirectory="$cache/apache-3.9-metrics.new"
+	finish apache-3.9-metrics "$here/pom-metrics.xml"
+fi
 
 if ! stamped kazoo "$here/requirements.txt"; then
 	echo 'compat install: kazoo'

@@ -32,6 +32,8 @@ type Options struct {
 	Admin bool
 	// Observers are how many of an ensemble's servers, its last ones, have no vote.
 	Observers int
+	// Each, if not nil, returns more lines of zoo.cfg for one server of an ensemble, the first being 0.
+	Each func(i int) map[string]string
 }
 
 // defaultConfig makes a server answer every four-letter word and listen on nothing but its ports.
@@ -138,6 +140,9 @@ func configure(t testing.TB, p Program, n int, opts Options) []*Server {
 			})
 		}
 		maps.Copy(settings, opts.Config)
+		if opts.Each != nil {
+			maps.Copy(settings, opts.Each(i))
+		}
 		var config strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(settings)) {
 			fmt.Fprintf(&config, "%s=%s\n", key, settings[key])

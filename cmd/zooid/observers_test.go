@@ -1,0 +1,168 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/server"
+)
+
+// observed opens a server on a configuration of these lines, and what observes it.
+func observed(t *testing.T, lines ...string) *observers {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "zoo.cfg")
+	text := strings.Join(append(lines, "dataDir="+dir+"/data", "clientPort=0", "clientPortAddress=127.0.0.1"), "\n")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := serverOptions(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := observe(cfg, o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen.listener != nil {
+		if code, _ := get(t, seen, "/metrics", nil); code != http.StatusServiceUnavailable {
+			t.Errorf("before the server runs, the endpoint answers %d", code)
+		}
+	}
+	s, err := server.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		seen.close()
+	})
+	seen.opened(s)
+	return seen
+}
+
+// get asks the endpoint.
+func get(t *testing.T, seen *observers, path string, header http.Header) (code int, body string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, "http://"+seen.listener.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = header
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+const prometheusLine = "metricsProvider.className=" + config.PrometheusProvider
+
+// TestEndpointKeys: Apache's class opens the endpoint on the address and port given; the others say what it shows.
+func TestEndpointKeys(t *testing.T) {
+	t.Parallel()
+	if seen := observed(t); seen.listener != nil {
+		t.Error("without a key there is an endpoint")
+	}
+	seen := observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0")
+	code, text := get(t, seen, "/metrics", nil)
+	for _, line := range []string{"# TYPE znode_count gauge", "# TYPE op_count_create counter\nop_count_create 0", "go_goroutines ", "process_open_fds "} {
+		if code != http.StatusOK || !strings.Contains(text, line) {
+			t.Errorf("status %d, and %q is missing", code, line)
+		}
+	}
+	if host := seen.listener.Addr().String(); !strings.HasPrefix(host, "127.0.0.1:") {
+		t.Errorf("the endpoint is at %s", host)
+	}
+	if code, _ := get(t, seen, "/", nil); code != http.StatusNotFound {
+		t.Errorf("status of another path: %d", code)
+	}
+	seen = observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0", "metricsProvider.exportJvmInfo=false",
+		"metricsProvider.counterSuffix=true")
+	if _, text = get(t, seen, "/metrics", nil); strings.Contains(text, "go_goroutines") || !strings.Contains(text, "\nop_count_create_total 0") {
+		t.Errorf("the keys have no effect:\n%s", text)
+	}
+}
+
+// TestMetricsOfTheAdminServer: the admin server has the metrics too, whatever metricsProvider.className is.
+func TestMetricsOfTheAdminServer(t *testing.T) {
+	t.Parallel()
+	seen := observed(t)
+	cfg, err := config.Default([]string{"zookeeper.admin.enableServer=true", "zookeeper.admin.serverPort=0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	adm, err := startAdmin(cfg, nil, newReloader(nil, cfg, &server.Options{}, log), log, map[string]http.Handler{metricsPath: &seen.metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer adm.Close()
+	answer, err := http.Get("http://" + adm.Addr().String() + metricsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "\nznode_count ") {
+		t.Errorf("%v, status %d: %q", err, answer.StatusCode, text)
+	}
+}
+
+// TestLogKeys: the log is text or JSON, from a level on that a signal changes.
+func TestLogKeys(t *testing.T) {
+	var text bytes.Buffer
+	log, _ := newLog(&config.Log{Format: "text", Level: "warn"}, &text)
+	log.Info("quiet")
+	log.Warn("loud")
+	if got := text.String(); strings.Contains(got, "quiet") || !strings.Contains(got, "level=WARN msg=loud") {
+		t.Errorf("%q", got)
+	}
+	text.Reset()
+	log, level := newLog(&config.Log{Format: "json", Level: "error"}, &text)
+	end := followLevel(level, slog.New(slog.DiscardHandler))
+	defer end()
+	for _, step := range []struct {
+		signal syscall.Signal
+		want   slog.Level
+	}{{syscall.SIGUSR1, slog.LevelDebug}, {syscall.SIGUSR2, slog.LevelError}} {
+		if err := syscall.Kill(os.Getpid(), step.signal); err != nil {
+			t.Fatal(err)
+		}
+		for by := time.Now().Add(30 * time.Second); level.Level() != step.want; time.Sleep(time.Millisecond) {
+			if time.Now().After(by) {
+				t.Fatalf("%v leaves the level at %v", step.signal, level.Level())
+			}
+		}
+	}
+	log.Error("loud", "a", 1)
+	var line map[string]any
+	if err := json.Unmarshal(text.Bytes(), &line); err != nil || line["msg"] != "loud" || line["a"] != 1.0 {
+		t.Errorf("%v: %q", err, text.String())
+	}
+	for name, want := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError} {
+		if got := logLevel(name); got != want {
+			t.Errorf("log.level=%s is %v", name, got)
+		}
+	}
+}

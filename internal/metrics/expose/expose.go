@@ -1,0 +1,145 @@
+// Package expose shows a server's metrics to Prometheus, in its text format and in OpenMetrics.
+package expose
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+)
+
+// Options say what is shown. The comments name the keys.
+type Options struct {
+	Runtime bool // metricsProvider.exportJvmInfo: numbers of Go's runtime and of the process, too
+	// CounterSuffix ends the names of Apache's counters in _total, as Apache 3.10 does; without it they have none, as in
+	// 3.9 (metricsProvider.counterSuffix).
+	CounterSuffix bool
+}
+
+// scrapesMax is how many scrapes are answered at a time; others get 503. A Prometheus, its twin, and one by hand.
+const scrapesMax = 4
+
+// Handler answers GET and HEAD with all metrics: in OpenMetrics if the client prefers that, compressed by gzip if it
+// accepts that. Names are the same in either format.
+func Handler(r *metrics.Registry, o Options) http.Handler {
+	text, open := prometheus.NewRegistry(), prometheus.NewRegistry()
+	for _, to := range []*prometheus.Registry{text, open} {
+		to.MustRegister(&collector{from: r, o: o, open: to == open})
+		if o.Runtime {
+			to.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		}
+	}
+	opts := promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax, ErrorHandling: promhttp.ContinueOnError}
+	plain := promhttp.HandlerFor(text, opts)
+	opts.EnableOpenMetrics = true
+	openMetrics := promhttp.HandlerFor(open, opts)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case req.Method != http.MethodGet && req.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "metrics are read by GET or HEAD", http.StatusMethodNotAllowed)
+		case expfmt.NegotiateIncludingOpenMetrics(req.Header).FormatType() == expfmt.TypeOpenMetrics:
+			openMetrics.ServeHTTP(w, req)
+		default:
+			plain.ServeHTTP(w, req)
+		}
+	})
+}
+
+// A collector is a registry's metrics as client_golang wants them. It describes none beforehand: sets get their keys from
+// clients.
+type collector struct {
+	from *metrics.Registry
+	o    Options
+	open bool // for OpenMetrics, whose counters must end in _total: those that don't are of type unknown there
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	c.from.Samples(func(s *metrics.Sample) {
+		if m, err := c.metric(s); err == nil { // an error is a wrong name in the program, which tests find
+			to <- m
+		}
+	})
+}
+
+// totalSuffix ends the names of counters.
+const totalSuffix = "_total"
+
+func (c *collector) metric(s *metrics.Sample) (prometheus.Metric, error) {
+	name := s.Name
+	if s.Kind == metrics.KindCounter && s.Apache && c.o.CounterSuffix {
+		name = strings.TrimSuffix(name, totalSuffix) + totalSuffix // ZooKeeper has a counter named op_count_total
+	}
+	var labels, values []string
+	if s.Label != "" {
+		labels, values = []string{s.Label}, []string{labelText(s.Value)}
+	}
+	desc := prometheus.NewDesc(name, s.Help, labels, nil)
+	switch s.Kind {
+	case metrics.KindSummary:
+		return prometheus.NewConstSummary(desc, s.Count, s.Sum, s.Quantiles, values...)
+	case metrics.KindHistogram:
+		return prometheus.NewConstHistogram(desc, s.Count, s.Sum, s.Buckets, values...)
+	case metrics.KindCounter:
+		if c.open && !strings.HasSuffix(name, totalSuffix) {
+			return prometheus.NewConstMetric(desc, prometheus.UntypedValue, s.Number, values...)
+		}
+		return prometheus.NewConstMetric(desc, prometheus.CounterValue, s.Number, values...)
+	}
+	return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Number, values...)
+}
+
+// labelText returns a label's value, which must be UTF-8; what isn't is quoted as in Go, so that two values stay two.
+func labelText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strconv.Quote(s)
+}
+
+// Bounds of what a client of the endpoint can take.
+const (
+	headerBytesMax = 16 << 10
+	headerTimeout  = 10 * time.Second
+	answerTimeout  = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+)
+
+// Serve answers on l under /metrics until l is closed.
+func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", handler)
+	s := &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if err := s.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+		log.Error("the endpoint for metrics has ended", "address", l.Addr().String(), "err", err)
+	}
+}
+
+// Listen opens the endpoint's port.
+func Listen(host string, port int) (net.Listener, error) {
+	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort chooses the port)", addr, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+)
+
+// ownGauges registers what Apache has no names for: Prometheus shows it, and mntr doesn't.
+func (s *Server) ownGauges(reg *metrics.Registry) {
+	one := func(name, help string, read func() float64) {
+		reg.Gauges(name, help, "", func() map[string]float64 { return map[string]float64{"": read()} })
+	}
+	flag := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	one("zooid_raft_term", "Term of the leader that this server knows, or knew last.", func() float64 { return float64(s.peer.Status().Term) })
+	one("zooid_raft_applied_index", "Index of the last log entry that this server has applied.", func() float64 { return float64(s.peer.Status().Applied) })
+	one("zooid_raft_is_leader", "1 on the leader, 0 elsewhere.", func() float64 { return flag(s.peer.Status().IsLeader) })
+	one("zooid_raft_has_leader", "1 while this server knows of a leader.", func() float64 { return flag(s.peer.Status().Leader != 0) })
+	one("zooid_serving", "1 while this server serves its clients.", func() float64 { return flag(s.replica.View().Serving) })
+	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.", "peer", s.peerLag)
+	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.", s.activeVoters)
+	one("zooid_raft_voters", "Servers whose votes count.", func() float64 { return float64(len(s.peer.Status().Voters)) })
+	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.", func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
+}
+
+// peerLag returns how many entries each peer lags behind this leader.
+func (s *Server) peerLag() map[string]float64 {
+	st := s.peer.Status()
+	lag := map[string]float64{}
+	for _, p := range st.Followers {
+		lag[strconv.FormatUint(p.ID, 10)] = float64(st.Applied - min(p.Match, st.Applied))
+	}
+	return lag
+}
+
+// activeVoters returns how many voters a leader hears of; 0 on other servers.
+func (s *Server) activeVoters() float64 {
+	st := s.peer.Status()
+	if !st.IsLeader {
+		return 0
+	}
+	n := 1.0
+	for _, p := range st.Followers {
+		if p.Voter && p.Active {
+			n++
+		}
+	}
+	return n
+}
+
+// The stages of a request that are measured, as the label of zooid_request_stage_seconds
+// names them.
+type stages struct {
+	decode *metrics.Histogram // what one read of a connection brought: until its writes are queued and its reads are answered
+	log    *metrics.Histogram // one fdatasync of the log
+	send   *metrics.Histogram // one write to a client's socket, of each sendEvery
+}
+
+func newStages(reg *metrics.Registry) stages {
+	all := reg.Histograms("zooid_request_stage_seconds", "Time that requests spend in stages of a server.", "stage", "decode", "log", "send")
+	return stages{all[0], all[1], all[2]}
+}
