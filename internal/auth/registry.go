@@ -144,6 +144,18 @@ func (r *Registry) digestIDs(credential []byte) []jute.ID {
 	return proved
 }
 
+// Guessable reports whether an auth packet may be a guess at a secret: it is for a
+// provider, or has the superuser's name. Any other password makes an identity of its own, so
+// there is nothing to guess.
+func (r *Registry) Guessable(p *jute.AuthPacket) bool {
+	if r.providers[p.Scheme] != nil {
+		return true
+	}
+	super, _, _ := strings.Cut(r.o.SuperDigest, ":")
+	user, _, _ := strings.Cut(string(p.Auth[:min(len(p.Auth), len(super)+1)]), ":")
+	return p.Scheme == digest && r.o.SuperDigest != "" && user == super
+}
+
 // Guessed reports whether the identities that an auth packet has added to old are those of
 // a wrong guess: the superuser's name with another password. Such a packet succeeds, as
 // in Apache, and proves an identity that nobody knows.

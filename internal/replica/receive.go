@@ -195,25 +195,25 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	c.stats.received.Add(1)
 	r.stats.received.Add(1)
 	r.stats.sent.Add(1)
-	if !r.throttle.Allows(c.address, r.now()) {
-		// Closed without an answer, for one would be final to the client: it tries again,
-		// and another server.
-		r.meters.loginsThrottled.Inc()
-		c.CloseAfter("too many logins from its address have failed; one a second is judged")
-		return ErrClosing
-	}
 	d := jute.NewDecoder(body)
 	if op.code == jute.OpSASL {
+		if r.sasl.Mechanism != nil && r.throttled(c) {
+			return ErrClosing
+		}
 		return r.saslLogin(c, xid, d)
 	}
 	var p jute.AuthPacket
 	p.Decode(d)
+	guessable := r.auth.Guessable(&p)
+	if guessable && r.throttled(c) {
+		return ErrClosing
+	}
 	old, err := c.identities(), d.Err()
 	ids := old
 	if err == nil {
 		ids, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
 	}
-	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(old, ids) {
+	if guessable && (err != nil || r.auth.Guessed(old, ids)) {
 		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
@@ -230,6 +230,18 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	c.ids.Store(&ids)
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
+}
+
+// throttled ends the connection of a client from whose address too many logins have failed.
+// There is no answer, for one would be final to the client: it tries again, and another
+// server.
+func (r *Replica) throttled(c *Client) bool {
+	if r.throttle.Allows(c.address, r.now()) {
+		return false
+	}
+	r.meters.loginsThrottled.Inc()
+	c.CloseAfter("too many logins from its address have failed; one a second is judged")
+	return true
 }
 
 // dataOf returns the data of a znode, for providers of authentication.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -23,6 +24,14 @@ func (club) IsValid(id string) bool { return id != "nobody" }
 func (club) IsAuthenticated() bool  { return true }
 func (club) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
 	return authprovider.Identities{IDs: []string{string(r.Auth), "all"}}, nil
+}
+
+// safe is a provider that nobody can open.
+type safe struct{ club }
+
+func (safe) Scheme() string { return "safe" }
+func (safe) HandleAuthentication(authprovider.Request) (authprovider.Identities, error) {
+	return authprovider.Identities{}, errors.New("wrong combination")
 }
 
 // TestProviders: identities of a provider count in ACLs as others do, and an ACL that it
@@ -105,7 +114,7 @@ func TestFailedLoginsAreThrottled(t *testing.T) {
 	}
 	for _, guess := range []func(c *rawClient) (jute.Code, bool){
 		func(c *rawClient) (jute.Code, bool) { // fails
-			h, _ := c.call(jute.OpAuth, authPacket("nosuch", "x"))
+			h, _ := c.call(jute.OpAuth, authPacket("safe", "x"))
 			return h.Err, h.Err == jute.ErrAuthFailed
 		},
 		func(c *rawClient) (jute.Code, bool) { // succeeds, as an identity that nobody knows
@@ -113,7 +122,7 @@ func TestFailedLoginsAreThrottled(t *testing.T) {
 			return h.Err, h.Err == jute.OK
 		},
 	} {
-		s := open(t, Options{Auth: auth.Options{SuperDigest: super}})
+		s := open(t, Options{Auth: auth.Options{SuperDigest: super, Providers: []authprovider.Provider{safe{}}}})
 		addr := s.Addrs()[0].String()
 		connect(t, addr, 0, nil).conn.Close() // it serves
 		for n := range auth.FailedLoginsBurst {
@@ -138,6 +147,12 @@ func TestFailedLoginsAreThrottled(t *testing.T) {
 		}
 		if !cut {
 			t.Error("guesses are judged without end")
+		}
+		ordinary := connect(t, addr, 0, nil) // there is nothing to guess
+		for _, scheme := range []string{"digest", "ip"} {
+			if h, _ := ordinary.call(jute.OpAuth, authPacket(scheme, "bob:x")); h.Err != jute.OK {
+				t.Errorf("a client of the same address adds an identity of scheme %s: %v", scheme, h.Err)
+			}
 		}
 		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", addr)
 		if err != nil {
