@@ -58,14 +58,17 @@ func playHistories(t *testing.T, version string, seed uint64, count int) {
 		compression := compressions[done/perServer%len(compressions)]
 		s := startApache(t, version, dir, fmt.Sprintf("-Dzookeeper.snapCount=%d", 30+rnd.IntN(300)), "-Dzookeeper.snapshot.compression.method="+compression)
 		l := startLoad(s.addr, seed+uint64(done), false)
+		begun := 0
 		for n := 0; n < perServer && done < count; n++ {
 			time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
 			taken := filepath.Join(t.TempDir(), "taken")
 			s.freeze(t, taken)
 			found := judge(t, r, taken)
-			if found == nil {
-				n--
-				continue // the server had only begun
+			if found == nil { // the server has only begun
+				if n, begun = n-1, begun+1; begun > 100 {
+					t.Fatalf("there is no log after %d looks; the clients did %d writes\n%s", begun, l.writes, s.output)
+				}
+				continue
 			}
 			seen.digests += found.Compared
 			seen.torn += len(found.Torn)
