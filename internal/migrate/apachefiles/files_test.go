@@ -538,3 +538,50 @@ func TestSnapshotTail(t *testing.T) {
 		}
 	}
 }
+
+// TestFuzzySnapshot: a snapshot that was written while transactions were applied has some of them
+// already, and its znodes are of different instants.
+func TestFuzzySnapshot(t *testing.T) {
+	t.Parallel()
+	b := binary.BigEndian.AppendUint32(nil, snapshotMagic)
+	b = append(jute.AppendLong(jute.AppendInt(b, 2), -1), make([]byte, 8)...) // no sessions, no ACLs
+	node := func(path string, acl int64, stat Stat) {
+		b = jute.AppendLong(jute.AppendBuffer(jute.AppendString(b, path), []byte("snapshot")), acl)
+		b = stat.append(b)
+	}
+	const unknown = 7 // an ACL that was new when the list of them was written already
+	node("", openACL, Stat{Cversion: 5, Pzxid: 9})
+	node("/zookeeper", openACL, Stat{})
+	node("/zookeeper/config", openACL, Stat{})
+	node("/zookeeper/quota", openACL, Stat{})
+	node("/taken", openACL, Stat{Czxid: 9}) // it was its session's when that closed, and was created anew since
+	node("/new", unknown, Stat{Czxid: 4, Mzxid: 6, Pzxid: 4, Version: 1})
+	b = jute.AppendString(b, "/")
+	b = jute.AppendString(jute.AppendLong(b, int64(adler32.Checksum(b))), "/")
+	set := func(data string, version int32) []byte {
+		return jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, "/new"), []byte(data)), version)
+	}
+	log := newLog().
+		add(jute.OpCreate, 5, 2, createBody("/gone", "", false, 1), 0).
+		add(jute.OpDelete, 5, 3, jute.AppendString(nil, "/gone"), 0).
+		add(jute.OpCreate, 5, 4, createBody("/new", "first", false, 2), 0).
+		add(jute.OpSetData, 5, 6, set("second", 1), 0).
+		add(jute.OpCloseSession, 6, 7, jute.AppendStrings(nil, []string{"/taken"}), 0)
+	dir := apacheDir(t, map[string][]byte{"snapshot.1": b, "log.2": log.b})
+	s, r := load(t, dir)
+	if r.SnapshotZxid != 1 || !slices.Equal(paths(s), []string{"/new"}) {
+		t.Fatalf("%q, %+v", paths(s), r)
+	}
+	if root := s.find("/"); root.Stat.Pzxid != 9 || root.Stat.Cversion != 5 {
+		t.Errorf("the root is %+v; pzxid and cversion don't go back", root.Stat)
+	}
+	z := s.find("/new")
+	if z.Stat.Czxid != 4 || z.Stat.Version != 1 || string(z.Data) != "second" || len(z.ACL.List) != 1 || z.ACL.List[0].Perms != jute.PermAll {
+		t.Errorf("/new is %+v", z)
+	}
+	// Without the create nobody knows the ACL.
+	os.Remove(filepath.Join(dir, Version2, "log.2"))
+	if _, _, err := Load(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "/new") {
+		t.Errorf("a znode without an ACL: %v", err)
+	}
+}
