@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -144,6 +145,16 @@ func TestReload(t *testing.T) {
 	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=9\n") {
 		t.Errorf("conf after zooid reload: %s", text)
 	}
+	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=9\nlog.level=debug")
+	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: log.level\nneeds a restart: nothing\n" {
+		t.Errorf("zooid reload of the log's level: %d, %s", code, text)
+	}
+	conn, err := net.Dial("tcp", "127.0.0.1:"+clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // which is told at this level alone
+	p.await("level=DEBUG")
 	if code, text := runZooid("drain", p.file); code != exitNotReady || !strings.Contains(text, "it is alone") {
 		t.Errorf("zooid drain of a server alone: %d, %s", code, text)
 	}

@@ -16,13 +16,14 @@ import (
 )
 
 // reloadable are the keys that a reload puts in force. All others need a restart.
-var reloadable = []string{"maxClientCnxns", "maxCnxns", "4lw.commands.whitelist"}
+var reloadable = []string{"maxClientCnxns", "maxCnxns", "4lw.commands.whitelist", "log.level"}
 
 // A reloader reads a server's configuration again, and puts in force what can be changed
 // while it runs: the keys in reloadable, and what is in the key and trust stores.
 type reloader struct {
-	args []string
-	log  *slog.Logger
+	args  []string
+	log   *slog.Logger
+	level *slog.LevelVar // of log; nil for one that doesn't change
 
 	mu     sync.Mutex
 	began  *config.Config // what the server was started with
@@ -43,6 +44,13 @@ func newReloader(args []string, cfg *config.Config, o *server.Options, log *slog
 func (r *reloader) add(s server.Stores) {
 	if r != nil {
 		r.stores = append(r.stores, s)
+	}
+}
+
+// setsLevelOf makes a changed log.level count for the log. A nil reloader ignores it.
+func (r *reloader) setsLevelOf(level *slog.LevelVar) {
+	if r != nil {
+		r.level = level
 	}
 }
 
@@ -86,6 +94,9 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 		if !slices.Contains(reloadable, key) {
 			done.NeedRestart = append(done.NeedRestart, key)
 		}
+	}
+	if r.level != nil && slices.Contains(done.InForce, "log.level") {
+		r.level.Set(logLevel(cfg.Log.Level))
 	}
 	r.now = cfg
 	if r.server != nil {

@@ -66,6 +66,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	defer followLevel(level, log)()
 	addProcessor()
 	again := newReloader(args, cfg, &opt, log)
+	again.setsLevelOf(level)
 	stop, cancel := stopSignals(log, again)
 	defer cancel()
 	opt.Stop = stop.Done()
