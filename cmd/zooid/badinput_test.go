@@ -36,7 +36,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"quorum SASL":         {"1\n", three + "quorum.auth.enableSasl=true\n", 2, []string{"quorum.auth.enableSasl", "sslQuorum=true"}},
 		"several addresses":   {"1\n", "server.1=h1:1:2|h9:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 2, []string{"multiAddress.enabled=true"}},
 		"their ports differ":  {"1\n", "multiAddress.enabled=true\nserver.1=h1:1:2|h9:3:4\nserver.2=h2:1:2\nserver.3=h3:1:2\n", 1, []string{"one quorum port"}},
-		"one server twice":    {"1\n", three + "server.2=h9:1:2\n", 2, []string{"server 2 is already given"}},
+		"one server twice":    {"1\n", three + "server.02=h9:1:2\n", 2, []string{"server 2 is already given"}},
 		"no initLimit":        {"1\n", three + "initLimit=0\n", 2, []string{"initLimit"}},
 		"two memberships":     {"1\n", three + "dynamicConfigFile=/x\n", 2, []string{"dynamicConfigFile is given too"}},
 		"no dynamic file":     {"1\n", "dynamicConfigFile=/no/such/file\n", 2, []string{"/no/such/file", "can't read the membership"}},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
@@ -105,5 +106,27 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 			}
 			log.Info("the key and trust stores of the " + what + " have changed; new connections use them")
 		},
+	}
+}
+
+// storesPoll is the time between two looks at the key and trust stores while nobody connects.
+const storesPoll = 10 * time.Second
+
+// pollStores looks at the stores of ports from time to time, as each connection does (see
+// keystore.Port.Config), so that a withdrawn one is logged though nobody connects.
+func pollStores(done <-chan struct{}, every time.Duration, ports ...*tls.Config) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-done:
+			return
+		}
+		for _, port := range ports {
+			if port != nil && port.GetConfigForClient != nil {
+				port.GetConfigForClient(&tls.ClientHelloInfo{})
+			}
+		}
 	}
 }

@@ -92,6 +92,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		seen.opened(s)
 		runs, ended := context.WithCancel(stop)
 		go logServing(runs, log, s)
+		go pollStores(runs.Done(), storesPoll, opt.Secure.TLS, opt.PeerTLS.Server)
 		again.serve(s)
 		adm.Serve(s)
 		select {
@@ -279,7 +280,7 @@ func snapBytes(s *config.Storage) int64 {
 
 // snapshotsKept returns how many snapshots are kept by the purge, which follows each snapshot.
 func snapshotsKept(s *config.Storage) int {
-	if s.PurgeInterval == 0 {
+	if s.PurgeInterval <= 0 {
 		return storage.KeepAll
 	}
 	return s.SnapRetainCount

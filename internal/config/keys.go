@@ -38,6 +38,7 @@ type key struct {
 	low     int64    // least number allowed when bounded
 	high    int64    // greatest number allowed when bounded
 	bounded bool     // low and high count
+	orLess  bool     // a number below low counts as low, as in Apache
 	limit   string   // why there is no greater number than high, where Apache takes one
 	oneOf   []string // values allowed, whatever their case; nil for any
 	plainD  bool     // -DX works beside -Dzookeeper.X
@@ -81,6 +82,12 @@ func refuse(name string, w where, k kind, unless, why string) key {
 // in bounds a number.
 func (k key) in(low, high int64) key {
 	k.low, k.high, k.bounded = low, high, true
+	return k
+}
+
+// orBelow takes any smaller number for low.
+func (k key) orBelow() key {
+	k.orLess = true
 	return k
 }
 

@@ -23,9 +23,9 @@ func basicKeys() []key {
 func storageKeys() []key {
 	return []key{
 		honour("snapCount", asProp, integer, "100000", func(c *Config) any { return &c.Storage.SnapCount }).in(1, int32Max),
-		honour("snapSizeLimitInKb", asProp, long, "4194304", func(c *Config) any { return &c.Storage.SnapSizeLimit }).in(-1, 1<<53),
+		honour("snapSizeLimitInKb", asProp, long, "4194304", func(c *Config) any { return &c.Storage.SnapSizeLimit }).in(-1, 1<<53).orBelow(),
 		honour("autopurge.snapRetainCount", inFile, integer, "3", func(c *Config) any { return &c.Storage.SnapRetainCount }).in(-1<<31, int32Max),
-		honour("autopurge.purgeInterval", inFile, interval, "1", func(c *Config) any { return &c.Storage.PurgeInterval }).in(0, int32Max).was("0"),
+		honour("autopurge.purgeInterval", inFile, interval, "1", func(c *Config) any { return &c.Storage.PurgeInterval }).in(0, int32Max).orBelow().was("0"),
 		honour("fsync.warningthresholdms", asProp, millis, "1000", func(c *Config) any { return &c.Storage.FsyncWarning }).in(0, int32Max).alsoPlain(),
 		honour("datadir.autocreate", asProp, boolean, "true", func(c *Config) any { return &c.Storage.CreateDir }),
 		honour("db.autocreate", asProp, boolean, "true", func(c *Config) any { return &c.Storage.CreateDB }),
@@ -54,12 +54,12 @@ func limitKeys() []key {
 	return []key{
 		honour("globalOutstandingLimit", asProp, integer, "1000", func(c *Config) any { return &c.Limits.GlobalOutstanding }).in(1, int32Max),
 		honour("memory.limit", asProp, long, "0", func(c *Config) any { return &c.Limits.Memory }).in(-1, 1<<62),
-		honour("maxCnxns", asProp, integer, "0", func(c *Config) any { return &c.Limits.MaxCnxns }).in(-1, int32Max),
-		honour("maxClientCnxns", inFile, integer, "60", func(c *Config) any { return &c.Limits.MaxClientCnxns }).in(-1, int32Max),
-		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max),
+		honour("maxCnxns", asProp, integer, "0", func(c *Config) any { return &c.Limits.MaxCnxns }).in(-1, int32Max).orBelow(),
+		honour("maxClientCnxns", inFile, integer, "60", func(c *Config) any { return &c.Limits.MaxClientCnxns }).in(-1, int32Max).orBelow(),
+		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max).orBelow(),
 		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1, juteMaxBufferMax).
 			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here"),
-		honour("netty.server.outstandingHandshake.limit", asProp, integer, "-1", func(c *Config) any { return &c.Limits.TLSHandshakes }).in(-1, int32Max),
+		honour("netty.server.outstandingHandshake.limit", asProp, integer, "-1", func(c *Config) any { return &c.Limits.TLSHandshakes }).in(-1, int32Max).orBelow(),
 		honour("nio.sessionlessCnxnTimeout", asProp, millis, "10000", func(c *Config) any { return &c.Limits.SessionlessTimeout }).in(1, int32Max),
 		honour("clientTcpKeepAlive", asProp, boolean, "false", func(c *Config) any { return &c.Limits.TCPKeepAlive }),
 	}

@@ -191,7 +191,7 @@ func (l *loader) property(p property) {
 		l.warnAt(s, p.key, `bytes above 0x7f are read as ISO-8859-1, as Java does; write other characters as \uXXXX`)
 	}
 	if isServerLine(p.key) {
-		l.servers = append(l.servers, p)
+		l.serverLine(p)
 		return
 	}
 	k, known := l.keys[p.key]
@@ -208,6 +208,16 @@ func (l *loader) property(p property) {
 	default:
 		l.warnUnknown(s, p.key, p.key, "")
 	}
+}
+
+// serverLine takes a line of the membership. Of a server that is given twice the last line
+// counts, as with all keys.
+func (l *loader) serverLine(p property) {
+	if i := slices.IndexFunc(l.servers, func(old property) bool { return old.key == p.key }); i >= 0 {
+		l.warn(p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", l.servers[i].line))
+		l.servers = slices.Delete(l.servers, i, i+1)
+	}
+	l.servers = append(l.servers, p)
 }
 
 // isServerLine reports the keys Apache takes for membership by their first letters.

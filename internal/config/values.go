@@ -80,6 +80,9 @@ func (k key) assignNumber(to any, value string) error {
 		bits = 64
 	}
 	n, err := strconv.ParseInt(digits, base, bits)
+	if err == nil && k.orLess {
+		n = max(n, k.low)
+	}
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if bits == 32 {
 		low, high = math.MinInt32, math.MaxInt32

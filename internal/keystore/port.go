@@ -32,23 +32,26 @@ type Options struct {
 	// change (client.certReload).
 	Reload bool
 	// Reloaded is called after each attempt, with the reason if it failed; the
-	// stores read before stay in use then. The same failure is told once. It is
-	// called during a handshake and must not block. It may be nil.
+	// stores read before stay in use then. The same failure is told again after
+	// remindEvery. It is called during a handshake and must not block. It may be nil.
 	Reloaded func(error)
 }
 
-// reloadCheck is how often, at most, the stores' files are looked at.
-const reloadCheck = time.Second
+const (
+	reloadCheck = time.Second      // how often, at most, the stores' files are looked at
+	remindEvery = 10 * time.Minute // how often it is told that they can't be used
+)
 
 // A Port is the server's side of TLS on a port, and safe for concurrent use.
 type Port struct {
-	opt        Options
-	low, high  uint16
-	suites     []uint16
-	clientAuth tls.ClientAuthType // forClient adds the check of what is shown
-	notes      []string
-	checkEvery time.Duration
-	lookUp     func(ctx context.Context, address string) (names []string, err error)
+	opt         Options
+	low, high   uint16
+	suites      []uint16
+	clientAuth  tls.ClientAuthType // forClient adds the check of what is shown
+	notes       []string
+	checkEvery  time.Duration
+	remindEvery time.Duration
+	lookUp      func(ctx context.Context, address string) (names []string, err error)
 
 	current atomic.Pointer[current]
 
@@ -56,6 +59,7 @@ type Port struct {
 	checked time.Time
 	seen    [filesPerPort]fileMark // of what current was made of, or failed to be
 	failed  string                 // the last failure told
+	told    time.Time              // when
 }
 
 // current is what the stores hold.
@@ -67,7 +71,7 @@ type current struct {
 // NewPort reads the stores and returns the port, or an error that names the file
 // or setting at fault.
 func NewPort(o Options) (*Port, error) {
-	p := &Port{opt: o, checkEvery: reloadCheck, lookUp: net.DefaultResolver.LookupAddr}
+	p := &Port{opt: o, checkEvery: reloadCheck, remindEvery: remindEvery, lookUp: net.DefaultResolver.LookupAddr}
 	var err error
 	var notes []string
 	if p.low, p.high, p.notes, err = versions(o.Protocol, o.EnabledProtocols); err != nil {
@@ -187,12 +191,13 @@ const filesPerPort = 4
 type fileMark struct {
 	modified time.Time
 	size     int64
+	mode     os.FileMode
 }
 
 func (p *Port) marks() (marks [filesPerPort]fileMark) {
 	for i, path := range []string{p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath} {
 		if st, err := os.Stat(path); err == nil {
-			marks[i] = fileMark{st.ModTime(), st.Size()}
+			marks[i] = fileMark{st.ModTime(), st.Size(), st.Mode()}
 		}
 	}
 	return marks
@@ -217,8 +222,8 @@ func (p *Port) refresh() {
 	p.seen = marks
 	cfg, err := p.build()
 	if err != nil {
-		if text := err.Error(); text != p.failed {
-			p.failed = text
+		if text := err.Error(); text != p.failed || now.Sub(p.told) >= p.remindEvery {
+			p.failed, p.told = text, now
 			p.report(fmt.Errorf("reload the key and trust stores, which have changed: %w; those read before stay in use", err))
 		}
 		return

@@ -341,6 +341,71 @@ func TestReload(t *testing.T) {
 }
 
 // TestNoReload: without the option a changed file doesn't count.
+// TestCBCIsOff: suites of TLS 1.2 with CBC are there for those who ask for them.
+func TestCBCIsOff(t *testing.T) {
+	t.Parallel()
+	const suite = tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA
+	for _, asked := range []bool{false, true} {
+		o := options()
+		o.ClientAuth = "none"
+		if asked {
+			o.CipherSuites = []string{"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"}
+		}
+		p, err := NewPort(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, clientErr, _ := connect(t, p, trusting(t, func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} }))
+		if (clientErr == nil) != asked {
+			t.Errorf("asked for %v: %v", asked, clientErr)
+		}
+	}
+	client, _, err := Client(ClientOptions{})
+	if err != nil || len(client.CipherSuites) == 0 || slices.Contains(client.CipherSuites, suite) {
+		t.Errorf("a client has %v, %v", client.CipherSuites, err)
+	}
+}
+
+// TestWithdrawnStore: a store that is gone is told though nobody connects, and again; what
+// was read before stays in use.
+func TestWithdrawnStore(t *testing.T) {
+	t.Parallel()
+	o := options()
+	text, err := os.ReadFile(o.Trust.Location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Trust.Location = filepath.Join(t.TempDir(), filepath.Base(o.Trust.Location))
+	if err := os.WriteFile(o.Trust.Location, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var told []error
+	o.Reload, o.Reloaded = true, func(err error) { told = append(told, err) }
+	p, err := NewPort(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.checkEvery, p.remindEvery = 0, time.Hour
+	look := func(want int) {
+		t.Helper()
+		before := p.current.Load()
+		if _, err := p.Config().GetConfigForClient(&tls.ClientHelloInfo{}); err != nil || p.current.Load() != before {
+			t.Errorf("what was read before isn't used: %v", err)
+		}
+		if len(told) != want {
+			t.Fatalf("told %q, want %d times", told, want)
+		}
+	}
+	look(0)
+	if err := os.Remove(o.Trust.Location); err != nil {
+		t.Fatal(err)
+	}
+	look(1)
+	look(1)
+	p.remindEvery = 0
+	look(2)
+}
+
 func TestNoReload(t *testing.T) {
 	t.Parallel()
 	o := options()

@@ -43,7 +43,7 @@ func versions(protocol string, enabled []string) (low, high uint16, notes []stri
 // versions to those the list has suites for, and notes what can't be had.
 func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, notes []string, err error) {
 	if len(names) == 0 {
-		return nil, low, high, nil, nil
+		return safeSuites(), low, high, nil, nil
 	}
 	known := map[string]*tls.CipherSuite{}
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
@@ -81,3 +81,15 @@ func suiteIDs(names []string, low, high uint16) (ids []uint16, min, max uint16, 
 
 // newestSuites is how many suites TLS 1.3 has here: AES-128, AES-256, ChaCha20.
 const newestSuites = 3
+
+// safeSuites are the suites of TLS 1.2 that are on unless others are asked for: those of Go
+// that encrypt and authenticate in one. Those with CBC do it one after the other, which
+// has been attacked time and again; a list of suites turns them on.
+func safeSuites() (ids []uint16) {
+	for _, s := range tls.CipherSuites() {
+		if s.SupportedVersions[0] != tls.VersionTLS13 && !strings.Contains(s.Name, "_CBC_") {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
