@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"os"
 	"time"
@@ -28,9 +29,15 @@ type line struct {
 	lastZxid int64 // highest zxid of a reply
 }
 
-// dial opens a connection, without a session.
-func dial(addr string) (*line, error) {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+// dial opens a connection, without a session, from an address of this host that is the
+// script's own: a server limits the logins that fail from one address, and many scripts run
+// at a time.
+func dial(addr, script string) (*line, error) {
+	h := fnv.New32a()
+	h.Write([]byte(script))
+	sum := h.Sum32()
+	from := net.TCPAddr{IP: net.IPv4(127, byte(sum>>16)|1, byte(sum>>8), byte(sum)|1)}
+	conn, err := (&net.Dialer{Timeout: patience, LocalAddr: &from}).Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}

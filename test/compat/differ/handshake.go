@@ -66,7 +66,7 @@ func (p *player) hello(how string, timeout int64, seat *seat) jute.ConnectReques
 // connect opens a connection and its session.
 func (p *player) connect(s *step, seat *seat) error {
 	how := s.args[0].text
-	l, err := dial(p.addr)
+	l, err := dial(p.addr, p.root)
 	if err != nil {
 		return err
 	}
