@@ -32,27 +32,29 @@ func (o *MultiOp) IsRead() bool { return o.Op == OpGetData || o.Op == OpGetChild
 func AppendMulti(b []byte, ops []MultiOp) []byte {
 	for i := range ops {
 		o := &ops[i]
-		b = appendMultiHeader(b, o.Op, false, -1)
-		switch o.Op {
-		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-			r := CreateTTLRequest{CreateRequest{o.Path, o.Data, o.ACL, o.Flags}, o.TTL}
-			if o.Op == OpCreateTTL {
-				b = r.Append(b)
-			} else {
-				b = r.CreateRequest.Append(b)
-			}
-		case OpDelete, OpCheck:
-			r := PathVersionRequest{o.Path, o.Version}
-			b = r.Append(b)
-		case OpSetData:
-			r := SetDataRequest{o.Path, o.Data, o.Version}
-			b = r.Append(b)
-		default:
-			r := PathWatchRequest{Path: o.Path}
-			b = r.Append(b)
-		}
+		b = o.Append(appendMultiHeader(b, o.Op, false, -1))
 	}
 	return appendMultiHeader(b, -1, true, -1)
+}
+
+// Append appends the operation's record, which is that of a request of its own, too.
+func (o *MultiOp) Append(b []byte) []byte {
+	switch o.Op {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		r := CreateRequest{o.Path, o.Data, o.ACL, o.Flags}
+		return r.Append(b)
+	case OpCreateTTL:
+		r := CreateTTLRequest{CreateRequest{o.Path, o.Data, o.ACL, o.Flags}, o.TTL}
+		return r.Append(b)
+	case OpDelete, OpCheck:
+		r := PathVersionRequest{o.Path, o.Version}
+		return r.Append(b)
+	case OpSetData:
+		r := SetDataRequest{o.Path, o.Data, o.Version}
+		return r.Append(b)
+	}
+	r := PathWatchRequest{Path: o.Path}
+	return r.Append(b)
 }
 
 // DecodeMulti reads the record of a multi or multiRead request. It fails, as

@@ -165,8 +165,7 @@ var longAgo = time.Unix(1, 0)
 func handshake(ctx context.Context, conn net.Conn, req *jute.ConnectRequest) (jute.ConnectResponse, error) {
 	var res jute.ConnectResponse
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })()
-	b, start := jute.BeginFrame(nil)
-	if _, err := conn.Write(jute.EndFrame(req.Append(b), start)); err != nil {
+	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return res, fmt.Errorf("send the handshake: %w", err)
 	}
 	// Read by hand: bytes after the first frame belong to the link's reader.

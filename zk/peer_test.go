@@ -129,8 +129,7 @@ func (p *peer) hello() {
 // answer sends the handshake's answer.
 func (p *peer) answer(r jute.ConnectResponse) {
 	r.HasReadOnly = true
-	b, at := jute.BeginFrame(nil)
-	p.write(jute.EndFrame(r.Append(b), at))
+	p.write(jute.AppendFrame(nil, r.Append))
 }
 
 // accept shakes hands and grants the usual session.
@@ -177,9 +176,7 @@ func (p *peer) want(op jute.Op) request {
 }
 
 func (p *peer) reply(xid int32, zxid int64, code Code, body []byte) {
-	b, at := jute.BeginFrame(nil)
-	h := jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}
-	p.write(jute.EndFrame(append(h.Append(b), body...), at))
+	p.write(jute.AppendReply(nil, jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}, jute.Encoded(body)))
 }
 
 func (p *peer) notify(zxid int64, typ EventType, path string) {

@@ -110,7 +110,7 @@ func (s *session) saslRequest(conn net.Conn, token []byte) ([]byte, error) {
 	xid := s.nextXid()
 	s.mu.Unlock()
 	req := jute.SASLPacket{Token: token}
-	if _, err := conn.Write(appendFrame(nil, jute.RequestHeader{Xid: xid, Op: jute.OpSASL}, req.Append)); err != nil {
+	if _, err := conn.Write(jute.AppendRequest(nil, xid, jute.OpSASL, req.Append)); err != nil {
 		return nil, err
 	}
 	frame, err := jute.ReadFrame(conn, nil, jute.MaxBufferDefault)

@@ -163,7 +163,7 @@ func (s *session) send(l *link, prelude []byte) {
 			// caller it costs nothing.
 			runtime.Gosched()
 		case <-timer.C:
-			b = appendFrame(b, jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}, nil)
+			b = jute.AppendRequest(b, jute.XidPing, jute.OpPing, nil)
 		case <-l.dead:
 			return
 		}
@@ -210,7 +210,7 @@ func (s *session) prelude() []byte {
 	var b []byte
 	for _, a := range s.creds {
 		p := jute.AuthPacket{Scheme: a.Scheme, Auth: a.Auth}
-		b = appendFrame(b, jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth}, p.Append)
+		b = jute.AppendRequest(b, jute.XidAuth, jute.OpAuth, p.Append)
 		s.auths.push(&call{op: jute.OpAuth, path: a.Scheme})
 	}
 	for _, w := range s.watches.rearm(s.zxidReply) {
@@ -218,19 +218,10 @@ func (s *session) prelude() []byte {
 		if len(w.Persistent)+len(w.PersistentTree) > 0 {
 			op = jute.OpSetWatches2
 		}
-		b = appendFrame(b, jute.RequestHeader{Xid: jute.XidSetWatches, Op: op}, func(b []byte) []byte { return w.Append(b, op) })
+		b = jute.AppendRequest(b, jute.XidSetWatches, op, func(b []byte) []byte { return w.Append(b, op) })
 		s.rearms++
 	}
 	return b
-}
-
-func appendFrame(b []byte, h jute.RequestHeader, body func([]byte) []byte) []byte {
-	b, start := jute.BeginFrame(b)
-	b = h.Append(b)
-	if body != nil {
-		b = body(b)
-	}
-	return jute.EndFrame(b, start)
 }
 
 // drainWait bounds how long a voluntary move waits for replies.

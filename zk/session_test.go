@@ -188,15 +188,11 @@ func TestPingsAndSilence(t *testing.T) {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	getReply := func(xid int32) []byte {
-		h := jute.ReplyHeader{Xid: xid, Zxid: 1}
 		res := jute.GetDataResponse{Data: []byte("evil")}
-		b, at := jute.BeginFrame(nil)
-		return jute.EndFrame(res.Append(h.Append(b)), at)
+		return jute.AppendReply(nil, jute.ReplyHeader{Xid: xid, Zxid: 1}, res.Append)
 	}
 	frame := func(xid int32, body ...byte) []byte {
-		h := jute.ReplyHeader{Xid: xid}
-		b, at := jute.BeginFrame(nil)
-		return jute.EndFrame(append(h.Append(b), body...), at)
+		return jute.AppendReply(nil, jute.ReplyHeader{Xid: xid}, jute.Encoded(body))
 	}
 	for _, c := range []struct {
 		name   string

@@ -472,9 +472,7 @@ func (c cannedConn) SetReadDeadline(time.Time) error { return nil }
 func FuzzServerBytes(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0})
 	e := jute.WatcherEvent{Type: EventNodeDeleted, State: 3, Path: "/a/b"}
-	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: 5}
-	b, at := jute.BeginFrame(nil)
-	f.Add(jute.EndFrame(e.Append(h.Append(b)), at))
+	f.Add(jute.AppendReply(nil, jute.ReplyHeader{Xid: jute.XidNotification, Zxid: 5}, e.Append))
 	for op := byte(1); op < 110; op++ {
 		f.Add([]byte{0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, op})
 	}

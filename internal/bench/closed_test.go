@@ -22,10 +22,7 @@ type echoConn struct {
 
 func (c *echoConn) Write(p []byte) (int, error) {
 	for at := 0; at < len(p); at += 4 + int(binary.BigEndian.Uint32(p[at:])) {
-		var start int
-		c.replies, start = jute.BeginFrame(c.replies)
-		h := jute.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(p[at+4:]))}
-		c.replies = jute.EndFrame(h.Append(c.replies), start)
+		c.replies = jute.AppendReply(c.replies, jute.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(p[at+4:]))}, nil)
 	}
 	return len(p), nil
 }

@@ -142,8 +142,7 @@ func (c *fakeConn) welcome(f []byte) bool {
 		c.s.resumed++
 	}
 	c.s.mu.Unlock()
-	b, start := jute.BeginFrame(nil)
-	_, err := c.net.Write(jute.EndFrame(resp.Append(b), start))
+	_, err := c.net.Write(jute.AppendFrame(nil, resp.Append))
 	return err == nil && resp.Timeout > 0
 }
 
@@ -160,9 +159,7 @@ func (c *fakeConn) handle(f []byte) bool {
 		return false
 	}
 	body, code := c.do(h.Op, d)
-	b, start := jute.BeginFrame(nil)
-	r := jute.ReplyHeader{Xid: h.Xid, Zxid: s.zxid, Err: code}
-	_, err := c.net.Write(jute.EndFrame(append(r.Append(b), body...), start))
+	_, err := c.net.Write(jute.AppendReply(nil, jute.ReplyHeader{Xid: h.Xid, Zxid: s.zxid, Err: code}, jute.Encoded(body)))
 	return err == nil && h.Op != jute.OpCloseSession
 }
 
@@ -322,10 +319,8 @@ func (s *fakeServer) childrenOf(p string) []string {
 
 func (s *fakeServer) fire(p string) {
 	for c := range s.watches[p] {
-		b, start := jute.BeginFrame(nil)
-		h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: s.zxid}
 		e := jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: jute.StateSyncConnected, Path: p}
-		c.net.Write(jute.EndFrame(e.Append(h.Append(b)), start))
+		c.net.Write(jute.AppendReply(nil, jute.ReplyHeader{Xid: jute.XidNotification, Zxid: s.zxid}, e.Append))
 	}
 	delete(s.watches, p)
 }

@@ -32,9 +32,7 @@ func stallingServer(c net.Conn, stallAt int, stall time.Duration, over <-chan st
 		}
 		var h jute.RequestHeader
 		h.Decode(jute.NewDecoder(f))
-		b, start := jute.BeginFrame(nil)
-		r := jute.ReplyHeader{Xid: h.Xid}
-		if _, err := c.Write(jute.EndFrame(r.Append(b), start)); err != nil {
+		if _, err := c.Write(jute.AppendReply(nil, jute.ReplyHeader{Xid: h.Xid}, nil)); err != nil {
 			return
 		}
 	}
@@ -166,9 +164,7 @@ func TestReplyOutOfOrderIsAnError(t *testing.T) {
 	go func() {
 		f, err := jute.ReadFrame(far, nil, jute.MaxBufferDefault)
 		for err == nil && len(f) > 0 {
-			b, start := jute.BeginFrame(nil)
-			r := jute.ReplyHeader{Xid: 7}
-			_, err = far.Write(jute.EndFrame(r.Append(b), start))
+			_, err = far.Write(jute.AppendReply(nil, jute.ReplyHeader{Xid: 7}, nil))
 			f = nil
 		}
 		io.Copy(io.Discard, far)

@@ -57,8 +57,7 @@ func handshake(t testing.TB, conn net.Conn, session int64, passwd []byte) *rawCl
 	}
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	req := jute.ConnectRequest{Timeout: 20000, SessionID: session, Passwd: passwd, HasReadOnly: true}
-	b, start := jute.BeginFrame(nil)
-	if _, err := conn.Write(jute.EndFrame(req.Append(b), start)); err != nil {
+	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return nil
 	}
 	frame, err := jute.ReadFrame(conn, nil, 1<<20)
@@ -75,13 +74,7 @@ func handshake(t testing.TB, conn net.Conn, session int64, passwd []byte) *rawCl
 // request encodes one request and returns its xid.
 func (c *rawClient) request(b []byte, op jute.Op, record func([]byte) []byte) []byte {
 	c.xid++
-	b, start := jute.BeginFrame(b)
-	h := jute.RequestHeader{Xid: c.xid, Op: op}
-	b = h.Append(b)
-	if record != nil {
-		b = record(b)
-	}
-	return jute.EndFrame(b, start)
+	return jute.AppendRequest(b, c.xid, op, record)
 }
 
 // reply reads one frame.

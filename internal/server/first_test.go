@@ -12,9 +12,8 @@ import (
 
 // appendHello appends the frame that opens a session.
 func appendHello(b []byte) []byte {
-	b, start := jute.BeginFrame(b)
 	req := jute.ConnectRequest{Timeout: 20000, Passwd: make([]byte, jute.PasswdSize), HasReadOnly: true}
-	return jute.EndFrame(req.Append(b), start)
+	return jute.AppendFrame(b, req.Append)
 }
 
 // TestRequestsBehindConnect sends requests without waiting for the session, as the

@@ -31,8 +31,7 @@ func hello(t *testing.T, addr string, req jute.ConnectRequest) (*rawClient, *jut
 		req.Passwd = make([]byte, jute.PasswdSize)
 	}
 	req.Timeout = 20_000
-	b, start := jute.BeginFrame(nil)
-	if _, err := conn.Write(jute.EndFrame(req.Append(b), start)); err != nil {
+	if _, err := conn.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return nil, nil
 	}
 	frame, err := jute.ReadFrame(conn, nil, 1<<20)

@@ -15,8 +15,7 @@ func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	s := open(t, Options{})
 	connect(t, s.Addrs()[0].String(), 0, nil) // it serves
 	near, far := net.Pipe()
-	b, start := jute.BeginFrame(nil)
-	hello := jute.EndFrame((&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append(b), start)
+	hello := jute.AppendFrame(nil, (&jute.ConnectRequest{Timeout: 20_000, Passwd: make([]byte, jute.PasswdSize)}).Append)
 	c := s.greet(near, hello, nil)
 	c.Acked = func() bool { return false } // as of a connection that the server has closed
 	if _, err := s.handshake(near, c, hello); err != nil {

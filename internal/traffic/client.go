@@ -145,8 +145,7 @@ func (c *Client) handshake(conn net.Conn, r *bufio.Reader, id int32) error {
 	if q.Passwd == nil {
 		q.Passwd = make([]byte, jute.PasswdSize)
 	}
-	b, start := jute.BeginFrame(nil)
-	b = jute.EndFrame(q.Append(b), start)
+	b := jute.AppendFrame(nil, q.Append)
 	c.journal.Record(history.Event{Kind: history.KindConnect, Conn: id, Zxid: q.LastZxidSeen, Session: q.SessionID, Num: q.Timeout})
 	if _, err := conn.Write(b); err != nil {
 		return err
@@ -217,9 +216,7 @@ func (c *Client) send(op jute.Op, xid int32, body []byte) (*Call, error) {
 		xid = c.xid
 	}
 	call := &Call{Op: op, Xid: xid, body: body, done: make(chan struct{})}
-	h := jute.RequestHeader{Xid: xid, Op: op}
-	b, start := jute.BeginFrame(c.buf[:0])
-	c.buf = jute.EndFrame(append(h.Append(b), body...), start)
+	c.buf = jute.AppendRequest(c.buf[:0], xid, op, jute.Encoded(body))
 	c.pending = append(c.pending, call)
 	c.lastUse = time.Now()
 	c.journal.Record(history.Event{Kind: history.KindRequest, Conn: c.id, Xid: xid, Num: int32(op), Body: body})

@@ -171,8 +171,7 @@ func (s *localScript) connect(name string, server *Server, was *localClient, pas
 	if passwd != nil {
 		req.Passwd = passwd
 	}
-	b, start := jute.BeginFrame(nil)
-	conn.Write(jute.EndFrame(req.Append(b), start))
+	conn.Write(jute.AppendFrame(nil, req.Append))
 	c := &localClient{s: s, name: name, conn: conn}
 	frame, err := jute.ReadFrame(conn, nil, 1<<20)
 	if err != nil {
@@ -209,13 +208,7 @@ func (c *localClient) ends() string {
 // call sends a request and says what its answer is; more reads the body.
 func (c *localClient) call(what string, op jute.Op, record func([]byte) []byte, more func(d *jute.Decoder) string) {
 	c.xid++
-	b, start := jute.BeginFrame(nil)
-	h := jute.RequestHeader{Xid: c.xid, Op: op}
-	b = h.Append(b)
-	if record != nil {
-		b = record(b)
-	}
-	c.conn.Write(jute.EndFrame(b, start))
+	c.conn.Write(jute.AppendRequest(nil, c.xid, op, record))
 	c.answer(what, more)
 }
 

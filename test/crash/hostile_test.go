@@ -95,8 +95,7 @@ var attacks = []func(*rand.Rand) []byte{
 // hello asks for a session with the shortest timeout.
 func hello() []byte {
 	q := jute.ConnectRequest{Timeout: 1, Passwd: make([]byte, jute.PasswdSize)}
-	b, start := jute.BeginFrame(nil)
-	return jute.EndFrame(q.Append(b), start)
+	return jute.AppendFrame(nil, q.Append)
 }
 
 // memory is the resident memory of a server, in bytes.

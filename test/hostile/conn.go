@@ -45,8 +45,7 @@ func (f *field) resume(addr string, q jute.ConnectRequest) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, start := jute.BeginFrame(nil)
-	if err = c.write(jute.EndFrame(q.Append(b), start)); err == nil {
+	if err = c.write(jute.AppendFrame(nil, q.Append)); err == nil {
 		err = c.connected()
 	}
 	if err != nil {
@@ -110,11 +109,8 @@ func (c *conn) appendRequest(b []byte, op jute.Op, record []byte) []byte {
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		xid = -8
 	}
-	b, start := jute.BeginFrame(b)
-	h := jute.RequestHeader{Xid: xid, Op: op}
-	b = append(h.Append(b), record...)
 	c.f.counts.requests.Add(1)
-	return jute.EndFrame(b, start)
+	return jute.AppendRequest(b, xid, op, jute.Encoded(record))
 }
 
 // receive reads one reply or notification.

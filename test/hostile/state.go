@@ -96,8 +96,7 @@ func (f *field) say(addr string, q jute.ConnectRequest) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, start := jute.BeginFrame(nil)
-	if err := c.write(jute.EndFrame(q.Append(b), start)); err != nil {
+	if err := c.write(jute.AppendFrame(nil, q.Append)); err != nil {
 		c.close()
 		return nil, err
 	}

@@ -213,8 +213,7 @@ func (f *field) babble(addrs []string) error {
 			}
 			if rng.IntN(3) == 0 {
 				q := jute.ConnectRequest{Timeout: 4000, Passwd: make([]byte, jute.PasswdSize)}
-				hello, start := jute.BeginFrame(nil)
-				b = append(jute.EndFrame(q.Append(hello), start), b...)
+				b = append(jute.AppendFrame(nil, q.Append), b...)
 			}
 			f.pace(len(b))
 			nc.Write(b)

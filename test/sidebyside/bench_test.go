@@ -41,8 +41,7 @@ func standInConn(conn net.Conn) {
 		return
 	}
 	hello := jute.ConnectResponse{Timeout: 10000, SessionID: 1, Passwd: make([]byte, 16), HasReadOnly: true}
-	frame, at := jute.BeginFrame(nil)
-	conn.Write(jute.EndFrame(hello.Append(frame), at))
+	conn.Write(jute.AppendFrame(nil, hello.Append))
 	got := jute.GetDataResponse{Data: make([]byte, 128)}
 	body := got.Append(nil)
 	var out []byte

@@ -143,8 +143,7 @@ func (c *client) welcome() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := len(c.held)
-	b, start := jute.BeginFrame(c.held)
-	c.held = jute.EndFrame(resp.Append(b), start)
+	c.held = jute.AppendFrame(c.held, resp.Append)
 	c.hold(at, c.s.log.append(f, c), "")
 	return nil
 }

@@ -40,10 +40,8 @@ func (w *watchTable) fire(path string) {
 	delete(w.waiting, path)
 	w.left.Add(-int64(len(told)))
 	w.mu.Unlock()
-	b, start := jute.BeginFrame(nil)
-	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: 1}
 	ev := jute.WatcherEvent{Type: jute.EventNodeDataChanged, State: jute.StateSyncConnected, Path: path}
-	event := jute.EndFrame(ev.Append(h.Append(b)), start)
+	event := jute.AppendReply(nil, jute.ReplyHeader{Xid: jute.XidNotification, Zxid: 1}, ev.Append)
 	var next atomic.Int64
 	for range min(runtime.GOMAXPROCS(0), len(told)) {
 		go func() {

@@ -158,24 +158,7 @@ func (d *Drawer) Append(b []byte, _ uint64) ([]byte, wire.Kind) {
 	} else if o.Op == jute.OpDelete {
 		k |= wire.KindMissingOK
 	}
-	b, start := jute.BeginFrame(b)
-	h := jute.RequestHeader{Op: o.Op}
-	b = h.Append(b)
-	switch o.Op {
-	case jute.OpCreate:
-		q := jute.CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL}
-		b = q.Append(b)
-	case jute.OpDelete:
-		q := jute.PathVersionRequest{Path: o.Path, Version: -1}
-		b = q.Append(b)
-	case jute.OpSetData:
-		q := jute.SetDataRequest{Path: o.Path, Data: o.Data, Version: -1}
-		b = q.Append(b)
-	default:
-		q := jute.PathWatchRequest{Path: o.Path}
-		b = q.Append(b)
-	}
-	return jute.EndFrame(b, start), k
+	return jute.AppendRequest(b, 0, o.Op, o.Append), k
 }
 
 func (d *Drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, wire.Kind) {
@@ -200,9 +183,7 @@ func (d *Drawer) appendMulti(b []byte, r *drawnRequest) ([]byte, wire.Kind) {
 			k |= wire.KindMissingOK
 		}
 	}
-	b, start := jute.BeginFrame(b)
-	h := jute.RequestHeader{Op: op}
-	return jute.EndFrame(jute.AppendMulti(h.Append(b), d.ops), start), k
+	return jute.AppendRequest(b, 0, op, func(b []byte) []byte { return jute.AppendMulti(b, d.ops) }), k
 }
 
 // operation draws one operation that isn't a multi.

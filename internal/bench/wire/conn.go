@@ -108,8 +108,7 @@ func (c *Conn) handshake() error {
 	}
 	req := jute.ConnectRequest{LastZxidSeen: c.LastZxid, Timeout: int32(c.Session.Timeout.Milliseconds()),
 		SessionID: c.Session.ID, Passwd: passwd, HasReadOnly: true}
-	b, start := jute.BeginFrame(nil)
-	if _, err := c.Net.Write(jute.EndFrame(req.Append(b), start)); err != nil {
+	if _, err := c.Net.Write(jute.AppendFrame(nil, req.Append)); err != nil {
 		return err
 	}
 	f, err := c.Frame()

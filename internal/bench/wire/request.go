@@ -31,13 +31,7 @@ const preparedMax = 256 << 20
 
 // Encode returns a frame with xid 0. A nil appendRecord means no record.
 func Encode(op jute.Op, appendRecord func([]byte) []byte) []byte {
-	b, start := jute.BeginFrame(nil)
-	h := jute.RequestHeader{Op: op}
-	b = h.Append(b)
-	if appendRecord != nil {
-		b = appendRecord(b)
-	}
-	return jute.EndFrame(b, start)
+	return jute.AppendRequest(nil, 0, op, appendRecord)
 }
 
 // PutXid writes the xid of the frame at the start of b.

@@ -68,9 +68,7 @@ func (l *line) close() { l.conn.Close() }
 
 // pingFrame is the frame of a ping.
 func pingFrame(b []byte) []byte {
-	b, start := jute.BeginFrame(b)
-	header := jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}
-	return jute.EndFrame(header.Append(b), start)
+	return jute.AppendRequest(b, jute.XidPing, jute.OpPing, nil)
 }
 
 // reply is a frame that isn't a notification.

@@ -75,8 +75,7 @@ func (p *player) connect(s *step, seat *seat) error {
 		p.lose(seat)
 	}
 	request := p.hello(how, s.args[1].n, seat)
-	b, start := jute.BeginFrame(nil)
-	l.write(jute.EndFrame(request.Append(b), start))
+	l.write(jute.AppendFrame(nil, request.Append))
 	answer, err := l.frame(patience)
 	p.now.err = done
 	if err != nil {

@@ -85,9 +85,7 @@ func (p *player) leave() {
 		if s.line == nil {
 			continue
 		}
-		b, start := jute.BeginFrame(nil)
-		header := jute.RequestHeader{Xid: s.xid + 1, Op: jute.OpCloseSession}
-		s.line.write(jute.EndFrame(header.Append(b), start))
+		s.line.write(jute.AppendRequest(nil, s.xid+1, jute.OpCloseSession, nil))
 		s.line.next(patience, func([]field) {})
 		s.line.close()
 	}
@@ -213,10 +211,9 @@ func (p *player) frame(s *step, seat *seat) ([]byte, int32) {
 			xid = seat.xid
 		}
 	}
-	b, start := jute.BeginFrame(nil)
-	header := jute.RequestHeader{Xid: xid, Op: s.code()}
-	b = p.words.body(header.Append(b), s, p.root, func(name string) int64 { return seat.zxid(name) })
-	return jute.EndFrame(b, start), xid
+	return jute.AppendRequest(nil, xid, s.code(), func(b []byte) []byte {
+		return p.words.body(b, s, p.root, func(name string) int64 { return seat.zxid(name) })
+	}), xid
 }
 
 // zxid is what a symbolic zxid means now.

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,4 +91,29 @@ func TestSetOfOperationsIsFound(t *testing.T) {
 			t.Errorf("%s: found %t", source, got)
 		}
 	}
+}
+
+// framing lists who may begin and end frames by hand: those that write a record that is no
+// value of its own, or fill in the header behind the body. All others append whole frames.
+var framing = []string{"jute", "internal/replica", "internal/tree", "internal/bench/floor", "zk"}
+
+// TestOneEncoderOfFrames keeps frames from being written by hand.
+func TestOneEncoderOfFrames(t *testing.T) {
+	goFiles(t, func(file, pkg string) {
+		if slices.Contains(framing, pkg) || pkg == "test/sidebyside" {
+			return
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if x, ok := n.(*ast.SelectorExpr); ok && x.Sel.Name == "BeginFrame" {
+				t.Errorf("%s: a frame is written by hand: use jute.AppendFrame, AppendRequest or AppendReply", set.Position(x.Pos()))
+			}
+			return true
+		})
+	})
 }
