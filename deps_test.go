@@ -30,6 +30,7 @@ internal/auth:    jute authprovider
 internal/keystore:
 internal/sasl:
 internal/scram:   internal/sasl
+internal/kerberos: internal/sasl
 internal/watch:   jute
 internal/tree:    jute internal/auth
 internal/storage:
@@ -61,16 +62,17 @@ internal/bench/keeperbench: jute internal/bench/wire
 internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
-internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram
+internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
 internal/cli:     jute zk internal/access internal/config internal/export internal/terminal
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
 zk/scram:         zk
+zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/metrics/expose
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

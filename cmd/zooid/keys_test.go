@@ -13,6 +13,10 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -47,6 +51,20 @@ func TestHonouredKeysReachTheServer(t *testing.T) {
 	}
 }
 
+// keytabText returns a keytab with the key of a server.
+func keytabText(t *testing.T) string {
+	t.Helper()
+	keys := keytab.New()
+	if err := keys.AddEntry("zookeeper/localhost", "HOME", "password", time.Unix(0, 0), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+		t.Fatal(err)
+	}
+	text, err := keys.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // told returns everything that a server with these settings, beside those of an ensemble with TLS, is told.
 func told(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
@@ -68,7 +86,9 @@ func told(t *testing.T, dir string, settings ...string) string {
 	}
 	for name, text := range map[string]string{
 		"myid": "1\n", "other/myid": "1\n", "zoo.cfg": strings.Join(lines, "\n"), "secret": "0123456789012345678901234567\n",
-		"jaas": "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a=\"b\" user_super=\"c\"; };",
+		"jaas":   "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_a=\"b\" user_super=\"c\"; };",
+		"krb5":   "Server { Krb5LoginModule required useKeyTab=true keyTab=\"" + dir + "/keytab\" principal=\"zookeeper/localhost@HOME\"; };",
+		"keytab": keytabText(t),
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

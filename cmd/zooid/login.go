@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/kerberos"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/scram"
 )
@@ -29,6 +30,20 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 		return nil, fmt.Errorf("set up logins by SASL: %w", err)
 	}
 	var all sasl.Several
+	if k := section.Kerberos(); k != nil {
+		m, err := kerberos.New(kerberos.Options{
+			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost, RemoveRealm: a.KerberosRemoveRealm,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)", err, section.Name, a.LoginConfig)
+		}
+		if slices.Contains(a.SASLMechanisms, kerberos.Name) {
+			all = append(all, m)
+		}
+		if len(users) == 0 {
+			return all, nil
+		}
+	}
 	if slices.Contains(a.SASLMechanisms, "DIGEST-MD5") {
 		all = append(all, sasl.NewDigestMD5(passwords(users), a.SASLSuperPassword.Reveal(), rand.Reader))
 	}

@@ -3,11 +3,13 @@ package access
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/kerberos"
 	"github.com/zooid-project/zooid/zk/scram"
 )
 
@@ -22,6 +24,9 @@ type login struct {
 	off     bool   // zookeeper.sasl.client=false
 
 	mechanism string // DIGEST-MD5 or SCRAM-SHA-256; "" for the former
+
+	kerberos *kerberos.Login // nil for none
+	service  string          // of the servers' principal; "" for zookeeper
 
 	user, password string // user is "" for no login
 }
@@ -73,7 +78,12 @@ func (a *Access) ReadLogin(file string) error { return a.login.setFile(file) }
 // put sets the option of a client.
 func (l *login) put(o *zk.Options) {
 	switch {
-	case l.user == "" || l.off:
+	case l.off:
+	case l.kerberos != nil:
+		k := *l.kerberos
+		k.Service = l.service
+		o.SASL = k
+	case l.user == "":
 	case l.mechanism == scramSHA256:
 		o.SASL = scram.SHA256(l.user, l.password)
 	default:
@@ -109,9 +119,18 @@ func (l *login) read() error {
 }
 
 func (l *login) readSection(s sasl.Section) error {
+	if k := s.Kerberos(); k != nil {
+		l.kerberos = &kerberos.Login{Keytab: k.Keytab, Principal: k.Principal, Cache: k.Cache}
+		if k.Keytab != "" {
+			if _, err := os.Stat(k.Keytab); err != nil {
+				return fmt.Errorf("%s: section %q: look at the keytab: %w", l.file, s.Name, err)
+			}
+		}
+		return nil
+	}
 	for _, m := range s.Modules {
 		if !strings.HasSuffix(m.Class, ".DigestLoginModule") {
-			return fmt.Errorf("%s: section %q asks for the login module %.200q; only org.apache.zookeeper.server.auth.DigestLoginModule is known, with username and password", l.file, s.Name, m.Class)
+			return fmt.Errorf("%s: section %q asks for the login module %.200q; only org.apache.zookeeper.server.auth.DigestLoginModule is known, with username and password, and Krb5LoginModule", l.file, s.Name, m.Class)
 		}
 		for _, o := range m.Options {
 			switch o.Name {

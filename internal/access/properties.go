@@ -74,6 +74,12 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	case "zookeeper.sasl.client":
 		a.login.off, err = parseSwitch(name, value)
 		a.login.off = !a.login.off
+	case "zookeeper.sasl.client.username":
+		if !strings.Contains(a.login.service, "/") {
+			a.login.service = value
+		}
+	case "zookeeper.server.principal":
+		a.login.service = value
 	case "zookeeper.sasl.mechanism":
 		err = a.SetMechanism(value)
 	case "zookeeper.sasl.clientconfig":
@@ -92,14 +98,13 @@ func (a *Access) SetProperty(name, value string) (err error) {
 	return err
 }
 
-// idleProperties have no effect here: they choose among Java's classes, steer
-// Kerberos (which a login file would ask for, and is refused there), or set what
+// idleProperties have no effect here: they choose among Java's classes, or set what
 // needs no setting.
 func idleProperties() []string {
 	return []string{
 		"zookeeper.clientCnxnSocket", "zookeeper.disableAutoWatchReset", "zookeeper.request.timeout", "zookeeper.shuffleDnsResponse",
 		"zookeeper.hostProvider.dnsSrvRefreshIntervalSeconds", "zookeeper.kinit", "zookeeper.fips-mode", "zookeeper.jmx.log4j.disable",
-		"zookeeper.server.principal", "zookeeper.server.realm", "zookeeper.sasl.client.username", "zookeeper.sasl.client.canonicalize.hostname",
+		"zookeeper.server.realm", "zookeeper.sasl.client.canonicalize.hostname",
 		"zookeeper.sasl.client.allowReverseDnsLookup", "zookeeper.ssl.context.supplier.class", "zookeeper.ssl.clientAuth",
 		"zookeeper.ssl.handshakeDetectionTimeoutMillis", "zookeeper.client.certReload", "zookeeper.ssl.allowReverseDnsLookup",
 	}

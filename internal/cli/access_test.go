@@ -141,7 +141,7 @@ func TestIdentities(t *testing.T) {
 		o.SASL.Mechanism = sasl.Several{sasl.NewDigestMD5(users, "", rand.Reader), m}
 	})[0]
 	section := `Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="secret:1"; };
-Kerberos { com.sun.security.auth.module.Krb5LoginModule required; };
+Kerberos { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="nosuch.keytab" principal="a@B"; };
 Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 	jaas := "-Djava.security.auth.login.config=" + textFile(t, section)
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required; };`
 		"off":         {[]string{jaas, "-Dzookeeper.sasl.client=false"}, 0, "ip: 127.0.0.1\n", ""},
 		"refused":     {[]string{"--sasl", "bob:secret:2"}, exitFailed, "", "hint: check the user and the password"},
 		"no section":  {[]string{jaas, "-Dzookeeper.sasl.clientconfig=Other"}, exitUsage, "", `no section "Other"`},
-		"kerberos":    {[]string{jaas, "-Dzookeeper.sasl.clientconfig=Kerberos"}, exitUsage, "", "Krb5LoginModule"},
+		"kerberos":    {[]string{jaas, "-Dzookeeper.sasl.clientconfig=Kerberos"}, exitUsage, "", "nosuch.keytab"},
 		"no user":     {[]string{jaas, "-Dzookeeper.sasl.clientconfig=Nobody"}, exitUsage, "", "no username"},
 		"no scheme":   {[]string{"--auth", "secret:"}, exitUsage, "", "want scheme:credentials"},
 		"no password": {[]string{"--sasl", "secret"}, exitUsage, "", "want user:password"},

@@ -136,23 +136,25 @@ type Tree struct {
 
 // Auth says who is believed and what is demanded.
 type Auth struct {
-	DigestEnabled     bool   // the scheme digest exists
-	DigestAlg         string // as java.security.MessageDigest names it
-	SuperDigest       Secret // user:BASE64(HASH(user:password)); empty for none
-	X509SuperUser     string // a distinguished name
-	SASLSuperUsers    []string
-	SASLSuperPassword Secret   // of the user super, instead of the one in the login file
-	SASLAnyUser       string   // the ACL id any SASL user matches
-	SASLMechanisms    []string // by which clients may log in, as far as the login file has what they need
-	SASLSection       string   // of the login configuration file
-	LoginConfig       string   // path of the JAAS file
-	AllowFailedSASL   bool     // a client goes on after failed SASL
-	Schemes           []string // of the providers configured besides digest and ip: sasl, x509, ensemble
-	Providers         []string // registered names of those in package authprovider, each once
-	EnsembleNames     []string // names that a client of the scheme ensemble may call this ensemble by
-	RequireSASL       bool     // short for Enforce with sasl alone
-	Enforce           bool     // every connection must authenticate
-	EnforceSchemes    []string // by one of these
+	DigestEnabled                           bool   // the scheme digest exists
+	DigestAlg                               string // as java.security.MessageDigest names it
+	SuperDigest                             Secret // user:BASE64(HASH(user:password)); empty for none
+	X509SuperUser                           string // a distinguished name
+	SASLSuperUsers                          []string
+	SASLSuperPassword                       Secret   // of the user super, instead of the one in the login file
+	SASLAnyUser                             string   // the ACL id any SASL user matches
+	SASLMechanisms                          []string // by which clients may log in, as far as the login file has what they need
+	KerberosRules                           string   // that make user names of principals
+	KerberosRemoveHost, KerberosRemoveRealm bool     // an identity lacks the host, the realm of its principal
+	SASLSection                             string   // of the login configuration file
+	LoginConfig                             string   // path of the JAAS file
+	AllowFailedSASL                         bool     // a client goes on after failed SASL
+	Schemes                                 []string // of the providers configured besides digest and ip: sasl, x509, ensemble
+	Providers                               []string // registered names of those in package authprovider, each once
+	EnsembleNames                           []string // names that a client of the scheme ensemble may call this ensemble by
+	RequireSASL                             bool     // short for Enforce with sasl alone
+	Enforce                                 bool     // every connection must authenticate
+	EnforceSchemes                          []string // by one of these
 }
 
 // TLS is the key material and rules of one kind of port.

@@ -60,7 +60,7 @@ const (
 	whyQuorumSASL = "SASL between servers is not supported; set sslQuorum=true for mutual TLS between them"
 	whyTesting    = "it is a hook for tests that can damage data; remove it"
 	whySnapshot   = "snapshots have a format of their own here"
-	whyKerberos   = "Kerberos is not supported; use SASL DIGEST-MD5 or TLS certificates"
+	whyKerberos   = "a server needs its keytab alone and asks for no tickets"
 	whyConnects   = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
 	whyThrottle   = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
 	whyDial       = "servers give each other a second to connect, and try again until they succeed"

@@ -94,7 +94,7 @@ func refusedKeys() []key {
 		refuse("quorum.auth.learnerRequireSasl", inFile, boolean, "false", whyQuorumSASL),
 		refuse("quorum.auth.serverRequireSasl", inFile, boolean, "false", whyQuorumSASL),
 		refuse("audit.impl.class", asProp, text, "org.apache.zookeeper.audit.Slf4jAuditLogger", "Java classes can't be loaded; remove the line"),
-		refuse("requireKerberosConfig", asProp, boolean, "false", whyKerberos),
+		refuse("requireKerberosConfig", asProp, boolean, "false", "a server needs no configuration of Kerberos but its keytab"),
 		refuse("controllerPort", asProp, integer, "", whyTesting),
 		refuse("testingonly.initialZxid", asProp, long, "", whyTesting),
 		refuse("test.allowDiscontinuousProposals", asProp, boolean, "false", whyTesting),

@@ -148,15 +148,15 @@ const (
 
 // Users returns the passwords of the users that a server's section names by
 // options user_NAME="password". A section that asks for anything but DIGEST-MD5
-// is an error that says where and why.
+// and Kerberos is an error that says where and why.
 func (s Section) Users() (map[string]string, error) {
 	users := map[string]string{}
 	for _, m := range s.Modules {
 		switch {
-		case strings.HasSuffix(m.Class, "."+krb5Module) || m.Class == krb5Module:
-			return nil, fmt.Errorf("%s:%d: section %q asks for Kerberos (%s), which this server does not support; use %s with user_NAME=\"password\" options, or TLS with client certificates", m.file, m.line, s.Name, m.Class, digestModule)
+		case m.isKerberos():
+			continue
 		case m.Class != digestModule:
-			return nil, fmt.Errorf("%s:%d: section %q names the login module %.200q; Java classes can't be loaded, only %s is known", m.file, m.line, s.Name, m.Class, digestModule)
+			return nil, fmt.Errorf("%s:%d: section %q names the login module %.200q; Java classes can't be loaded, only %s and %s are known", m.file, m.line, s.Name, m.Class, digestModule, krb5Module)
 		}
 		for _, o := range m.Options {
 			if name, ok := strings.CutPrefix(o.Name, userOption); ok {
@@ -165,4 +165,38 @@ func (s Section) Users() (map[string]string, error) {
 		}
 	}
 	return users, nil
+}
+
+func (m *Module) isKerberos() bool {
+	return m.Class == krb5Module || strings.HasSuffix(m.Class, "."+krb5Module)
+}
+
+func (m *Module) option(name string) string {
+	i := slices.IndexFunc(m.Options, func(o Option) bool { return o.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return m.Options[i].Value
+}
+
+// Kerberos is what a section's Krb5LoginModule says.
+type Kerberos struct {
+	Keytab    string // keyTab; "" with a ticket cache
+	Principal string // principal
+	Cache     string // ticketCache; "" for the usual one
+}
+
+// Kerberos returns what the section says of Kerberos, or nil if it doesn't ask for it.
+func (s Section) Kerberos() *Kerberos {
+	for _, m := range s.Modules {
+		if !m.isKerberos() {
+			continue
+		}
+		k := &Kerberos{Principal: m.option("principal"), Cache: m.option("ticketCache")}
+		if m.option("useKeyTab") == "true" {
+			k.Keytab = strings.TrimPrefix(m.option("keyTab"), "file:")
+		}
+		return k
+	}
+	return nil
 }

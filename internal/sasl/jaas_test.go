@@ -83,8 +83,8 @@ func TestParseLoginErrors(t *testing.T) {
 func TestUsersRefused(t *testing.T) {
 	t.Parallel()
 	for class, want := range map[string]string{
-		"com.sun.security.auth.module.Krb5LoginModule": "jaas.conf:2: section \"Server\" asks for Kerberos",
-		"com.example.Own": "Java classes can't be loaded",
+		"com.example.Own": "jaas.conf:2: section \"Server\" names the login module",
+		"Own":             "Java classes can't be loaded",
 	} {
 		sections, err := ParseLogin("jaas.conf", []byte("Server {\n"+class+" required principal=\"zookeeper/host\";\n};"))
 		if err != nil {
@@ -93,6 +93,26 @@ func TestUsersRefused(t *testing.T) {
 		if users, err := sections[0].Users(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %q", class, users, err, want)
 		}
+	}
+}
+
+// TestKerberos: what a section says of Kerberos.
+func TestKerberos(t *testing.T) {
+	t.Parallel()
+	sections, err := ParseLogin("jaas.conf", []byte(`Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="file:/etc/zk.keytab" storeKey=true principal="zookeeper/host@HOME"; };
+Client { com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true ticketCache="/tmp/cache"; };
+Other { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="x"; };`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []*Kerberos{{Keytab: "/etc/zk.keytab", Principal: "zookeeper/host@HOME"}, {Cache: "/tmp/cache"}, nil} {
+		got := sections[i].Kerberos()
+		if (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%s: %+v, want %+v", sections[i].Name, got, want)
+		}
+	}
+	if users, err := sections[0].Users(); err != nil || len(users) != 0 {
+		t.Errorf("%v, %v", users, err)
 	}
 }
 

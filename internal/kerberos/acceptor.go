@@ -1,0 +1,159 @@
+package kerberos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/service"
+
+	"github.com/zooid-project/zooid/internal/sasl"
+)
+
+// Options say who the server is and what it calls its clients. The comments name the keys
+// of zoo.cfg, or the options of Java's Krb5LoginModule.
+type Options struct {
+	Keytab      string // keyTab: a file with the keys of Principal
+	Principal   string // principal: service/host@REALM
+	Rules       string // security.auth_to_local; "" is DEFAULT
+	RemoveHost  bool   // kerberos.removeHostFromPrincipal
+	RemoveRealm bool   // kerberos.removeRealmFromPrincipal
+}
+
+// Name is the mechanism's.
+const Name = "GSSAPI"
+
+// An Acceptor is GSSAPI with a server's key. It is immutable.
+type Acceptor struct {
+	settings  *service.Settings
+	principal Principal
+	rules     *Rules
+	opt       Options
+}
+
+// New reads the keytab, once.
+func New(o Options) (*Acceptor, error) {
+	a := &Acceptor{opt: o}
+	var err error
+	if a.principal, err = ParsePrincipal(o.Principal); err != nil || len(a.principal.Names) != 2 || a.principal.Realm == "" {
+		return nil, fmt.Errorf("set up Kerberos: the server's principal is %.200q; it must have the form service/host@REALM", o.Principal)
+	}
+	if a.rules, err = ParseRules(o.Rules, a.principal.Realm); err != nil {
+		return nil, err
+	}
+	keys, err := keytab.Load(o.Keytab)
+	if err != nil {
+		return nil, fmt.Errorf("set up Kerberos: read the keytab %s: %w", o.Keytab, err)
+	}
+	name := strings.Join(a.principal.Names, "/")
+	found := false
+	for _, e := range keys.Entries {
+		found = found || e.Principal.Realm == a.principal.Realm && strings.Join(e.Principal.Components, "/") == name
+	}
+	if !found {
+		return nil, fmt.Errorf("set up Kerberos: the keytab %s has no key of %s; add one by kadmin's ktadd", o.Keytab, o.Principal)
+	}
+	a.settings = service.NewSettings(keys, service.KeytabPrincipal(name), service.DecodePAC(false))
+	return a, nil
+}
+
+// Name returns "GSSAPI".
+func (a *Acceptor) Name() string { return Name }
+
+// Begins reports whether token is a GSSAPI token of a client.
+func (a *Acceptor) Begins(token []byte) bool { return len(token) > 0 && token[0] == applicationTag }
+
+// Begin returns the state of one connection's login.
+func (a *Acceptor) Begin() sasl.Login { return &login{acceptor: a} }
+
+// identity returns what a client is called: the short name, with host and realm unless they
+// are removed.
+func (a *Acceptor) identity(p Principal) (string, error) {
+	name, err := a.rules.Short(p)
+	if err != nil {
+		return "", err
+	}
+	if len(p.Names) > 1 && !a.opt.RemoveHost {
+		name += "/" + p.Names[1]
+	}
+	if p.Realm != "" && !a.opt.RemoveRealm {
+		name += "@" + p.Realm
+	}
+	return name, nil
+}
+
+// tokenBytesMax is the longest token taken; tickets with the group memberships of Active
+// Directory have up to 48 KiB.
+const tokenBytesMax = 64 << 10
+
+// login is the server's half of one login.
+type login struct {
+	acceptor *Acceptor
+	stage    stage
+	context  *context // from the first token on
+}
+
+type stage int
+
+const (
+	wantTicket  stage = iota // the client's first token
+	wantNothing              // the empty one after the proof that it has asked for
+	wantLayer                // the client's choice of a security layer
+	over
+)
+
+// Step is sasl.Login.Step.
+func (l *login) Step(token []byte) (reply []byte, done bool, authorizationID string, err error) {
+	// The library reads what strangers send, and isn't held to never panic.
+	defer func() {
+		if p := recover(); p != nil {
+			l.stage, reply, done, authorizationID = over, nil, false, ""
+			err = fmt.Errorf("log in by GSSAPI: the token can't be read: %v", p)
+		}
+	}()
+	reply, authorizationID, err = l.step(token)
+	if err != nil {
+		l.stage = over
+		return nil, false, "", fmt.Errorf("log in by GSSAPI: %w", err)
+	}
+	return reply, l.stage == over, authorizationID, nil
+}
+
+func (l *login) step(token []byte) (reply []byte, authorizationID string, err error) {
+	if len(token) > tokenBytesMax {
+		return nil, "", fmt.Errorf("the token has %d bytes, more than the %d allowed", len(token), tokenBytesMax)
+	}
+	switch l.stage {
+	case wantTicket:
+		if l.context, err = accept(token, l.acceptor.settings); err != nil {
+			return nil, "", err
+		}
+		if l.context.mutual {
+			l.stage = wantNothing
+			reply, err = l.context.proof()
+			return reply, "", err
+		}
+		fallthrough
+	case wantNothing:
+		if l.stage == wantNothing && len(token) > 0 {
+			return nil, "", errors.New("the token behind the server's proof is not empty")
+		}
+		l.stage = wantLayer
+		reply, err = l.context.offer()
+		return reply, "", err
+	case wantLayer:
+		authzid, err := l.context.layer(token)
+		if err != nil {
+			return nil, "", err
+		}
+		client := l.context.client
+		if authzid != "" && authzid != client.String() && authzid != strings.Join(client.Names, "/") {
+			return nil, "", fmt.Errorf("%.200q asks to be %.200q: nobody may be another", client, authzid)
+		}
+		l.stage = over
+		authorizationID, err = l.acceptor.identity(client)
+		return nil, authorizationID, err
+	}
+	return nil, "", errors.New("the login is over; a new one takes a new connection")
+}

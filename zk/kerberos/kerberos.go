@@ -1,0 +1,182 @@
+// Package kerberos is the client's side of GSSAPI: a login at ZooKeeper's servers by a
+// Kerberos ticket, from a keytab or from the cache that kinit fills.
+//
+//	zk.Options{SASL: kerberos.Login{Principal: "app@EXAMPLE.COM", Keytab: "/etc/app.keytab"}}
+//
+// Each connection gets its ticket anew, so what renews keytab or cache renews the login.
+package kerberos
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/gssapi"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/spnego"
+	"github.com/jcmturner/gokrb5/v8/types"
+
+	"github.com/zooid-project/zooid/zk"
+)
+
+// Login is the mechanism GSSAPI. It is a zk.SASLMechanism.
+type Login struct {
+	// Keytab is a file with the key of Principal, name[/host]@REALM. Without it the ticket
+	// comes from Cache.
+	Keytab    string
+	Principal string
+	// Cache is the file that kinit writes; "" for $KRB5CCNAME, or /tmp/krb5cc_UID.
+	Cache string
+	// Config is Kerberos' configuration; "" for $KRB5_CONFIG, or /etc/krb5.conf.
+	Config string
+	// Service is the servers' principal without its host, "" for zookeeper: the host is the
+	// server's, as the connect string has it. With a "/" it is the whole principal.
+	Service string
+}
+
+// Name returns "GSSAPI".
+func (l Login) Name() string { return "GSSAPI" }
+
+// Begin asks the KDC for a ticket for the server. It blocks for that.
+func (l Login) Begin(server string) (zk.SASLLogin, error) {
+	c, err := l.client()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Destroy()
+	name, err := l.service(server)
+	if err != nil {
+		return nil, err
+	}
+	ticket, session, err := c.GetServiceTicket(name)
+	if err != nil {
+		return nil, fmt.Errorf("get a ticket for %s: %w", name, err)
+	}
+	token, err := spnego.NewKRB5TokenAPREQ(c, ticket, session, []int{gssapi.ContextFlagInteg, gssapi.ContextFlagSequence}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a token for %s: %w", name, err)
+	}
+	first, err := token.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("make a token for %s: %w", name, err)
+	}
+	if err := token.APReq.DecryptAuthenticator(session); err != nil {
+		return nil, fmt.Errorf("make a token for %s: %w", name, err)
+	}
+	return &exchange{first: first, key: session, sequence: uint64(token.APReq.Authenticator.SeqNumber)}, nil
+}
+
+// service returns the principal of the server at a host:port.
+func (l Login) service(server string) (string, error) {
+	if strings.Contains(l.Service, "/") {
+		name, _, _ := strings.Cut(l.Service, "@")
+		return name, nil
+	}
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		return "", fmt.Errorf("name the server's principal: %w", err)
+	}
+	service := l.Service
+	if service == "" {
+		service = "zookeeper"
+	}
+	return service + "/" + host, nil
+}
+
+// client returns a Kerberos client that has logged in.
+func (l Login) client() (*client.Client, error) {
+	conf, err := config.Load(or(l.Config, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"))
+	if err != nil {
+		return nil, fmt.Errorf("read Kerberos' configuration: %w", err)
+	}
+	if l.Keytab == "" {
+		file := strings.TrimPrefix(or(l.Cache, os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())), "FILE:")
+		cache, err := credentials.LoadCCache(file)
+		if err != nil {
+			return nil, fmt.Errorf("read the ticket cache %s (run kinit): %w", file, err)
+		}
+		c, err := client.NewFromCCache(cache, conf, client.DisablePAFXFAST(true))
+		if err != nil {
+			return nil, fmt.Errorf("use the ticket cache %s (run kinit): %w", file, err)
+		}
+		return c, nil
+	}
+	keys, err := keytab.Load(l.Keytab)
+	if err != nil {
+		return nil, fmt.Errorf("read the keytab %s: %w", l.Keytab, err)
+	}
+	name, realm, _ := strings.Cut(l.Principal, "@")
+	if name == "" {
+		return nil, errors.New("use a keytab: its principal is missing")
+	}
+	c := client.NewWithKeytab(name, or(realm, conf.LibDefaults.DefaultRealm), keys, conf, client.DisablePAFXFAST(true))
+	if err := c.Login(); err != nil {
+		c.Destroy()
+		return nil, fmt.Errorf("log in at the KDC as %s: %w", l.Principal, err)
+	}
+	return c, nil
+}
+
+func or(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// exchange is the client's half of one login.
+type exchange struct {
+	first []byte
+	key   types.EncryptionKey
+	step  int
+
+	sequence uint64 // of the next token
+}
+
+// noLayer is the security layer that is chosen: none; TLS protects the connection.
+const noLayer = 1
+
+// Step is zk.SASLLogin.Step. What the server offers is signed with the ticket's session key,
+// so it proves that it is the one that the ticket is for.
+func (e *exchange) Step(challenge []byte) (token []byte, done bool, err error) {
+	e.step++
+	switch e.step {
+	case 1:
+		return e.first, false, nil
+	case 2:
+		token, err = e.choose(challenge)
+		return token, err == nil, err
+	}
+	return nil, false, errors.New("the login is over")
+}
+
+func (e *exchange) choose(challenge []byte) ([]byte, error) {
+	var offer gssapi.WrapToken
+	if err := offer.Unmarshal(challenge, true); err != nil {
+		return nil, fmt.Errorf("the server's offer of security layers: %w", err)
+	}
+	if ok, err := offer.Verify(e.key, keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil || !ok {
+		return nil, errors.New("the server's offer of security layers isn't signed with the ticket's key: it is not who it should be")
+	}
+	if len(offer.Payload) != 4 || offer.Payload[0]&noLayer == 0 {
+		return nil, errors.New("the server wants a security layer; use TLS to protect the connection")
+	}
+	kind, err := crypto.GetEtype(e.key.KeyType)
+	if err != nil {
+		return nil, err
+	}
+	choice := gssapi.WrapToken{EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: e.sequence, Payload: []byte{noLayer, 0, 0, 0}}
+	if err := choice.SetCheckSum(e.key, keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
+		return nil, err
+	}
+	return choice.Marshal()
+}
