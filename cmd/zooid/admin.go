@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -55,10 +56,10 @@ func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.
 	}
 	port, err := keystore.NewPort(adminPortOptions(cfg, log))
 	if err != nil {
-		return o, fmt.Errorf("set up TLS for the admin server (ssl.quorum.* keys): %w", err)
+		return o, runbook.Errorf("ZD-1226", "set up TLS for the admin server (ssl.quorum.* keys): %w", err)
 	}
 	for _, note := range port.Notes() {
-		log.Warn("TLS for the admin server: " + note)
+		log.Warn("TLS for the admin server: "+note, "code", "ZD-1225")
 	}
 	again.add(server.Stores{Of: "admin server", Refresh: port.Refresh})
 	o.TLS = &admin.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}

@@ -10,6 +10,7 @@ func commands() []command {
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] HOST…", "the ensemble at a glance", status.Main},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
+		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
 		{"completion", "bash|zsh", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},
 	}

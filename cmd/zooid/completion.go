@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/runbook"
 )
 
 const completionHelp = `usage: zooid completion bash|zsh
@@ -39,7 +40,7 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 	}
 	shell, err := shellWords()
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid completion:", err)
+		fmt.Fprintln(stderr, "zooid completion:", runbook.Text(err))
 		return 1
 	}
 	var names, cases []string
@@ -59,7 +60,7 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 		script = "autoload -U +X bashcompinit && bashcompinit\n" + script
 	}
 	if _, err := io.WriteString(stdout, script); err != nil {
-		fmt.Fprintln(stderr, "zooid completion:", err)
+		fmt.Fprintln(stderr, "zooid completion:", runbook.Text(err))
 		return 1
 	}
 	return 0

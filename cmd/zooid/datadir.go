@@ -14,6 +14,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/recovery"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -36,7 +37,7 @@ const initializeFile = "initialize"
 // will.
 func checkDirs(s *config.Storage) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
-		return fmt.Errorf("open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)
+		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)
 	}
 	if err := checkForApache(s.DataDir, s.DataLogDir); err != nil {
 		return err
@@ -46,7 +47,7 @@ func checkDirs(s *config.Storage) error {
 			continue
 		}
 		if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !st.IsDir() {
-			return fmt.Errorf("open the data directory %s: it is no directory, and datadir.autocreate=false forbids making one; make it, or correct dataDir and dataLogDir", dir)
+			return runbook.Errorf("ZD-1120", "open the data directory %s: it is no directory, and datadir.autocreate=false forbids making one; make it, or correct dataDir and dataLogDir", dir)
 		}
 	}
 	return checkForData(s)
@@ -64,7 +65,7 @@ func checkForApache(dir, logDir string) error {
 			command += fmt.Sprintf("-datalogdir %s -todatalogdir %s ", quoted(logDir), quoted(logDir))
 		}
 		command += quoted(dir) + " " + quoted(dir)
-		return fmt.Errorf("open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
+		return runbook.Errorf("ZD-1121", "open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
 			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it, which leaves Apache's files as they are: %s. "+
 			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir, logDir), command)
 	}
@@ -103,8 +104,8 @@ func checkForData(s *config.Storage) error {
 	if err := os.Remove(marker); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("open the data directory %s: remove the file %s, which permits one start: %w", s.DataDir, initializeFile, err)
+		return runbook.Errorf("ZD-1122", "open the data directory %s: remove the file %s, which permits one start: %w", s.DataDir, initializeFile, err)
 	}
-	return fmt.Errorf("open the data directory %s: it holds no data, and db.autocreate=false forbids beginning with an empty tree. "+
+	return runbook.Errorf("ZD-1123", "open the data directory %s: it holds no data, and db.autocreate=false forbids beginning with an empty tree. "+
 		"Is its disk mounted? If the server is new, or has lost its data, permit one start: touch %s", s.DataDir, marker)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/runbook"
 )
 
 const digestHelp = `usage: zooid digest [-alg SHA-256] USER:PASSWORD
@@ -59,7 +60,7 @@ func digestOf(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	text, err := auth.Digest(algorithm, credential)
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid digest:", err)
+		fmt.Fprintln(stderr, "zooid digest:", runbook.Text(err))
 		return 2
 	}
 	fmt.Fprintln(stdout, text)

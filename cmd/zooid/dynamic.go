@@ -22,7 +22,7 @@ type memberFiles struct {
 func (f *memberFiles) save(text string, version int64) {
 	members, err := config.ParseMembers(text)
 	if err != nil {
-		f.log.Error("the membership can't be read, so no dynamic configuration file is written", "err", err)
+		f.log.Error("the membership can't be read, so no dynamic configuration file is written", "err", err, "code", "ZD-3210")
 		return
 	}
 	path := config.DynamicPath(f.cfg.File, version)
@@ -30,12 +30,12 @@ func (f *memberFiles) save(text string, version int64) {
 		return // it was started from it
 	}
 	if err := config.WriteDynamic(path, members, false); err != nil {
-		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same", "err", err)
+		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same", "err", err, "code", "ZD-3211")
 		return
 	}
 	self, ok := members.Find(f.cfg.Quorum.MyID)
 	if err := config.WriteStatic(f.cfg.File, path, ok && !self.Client.IsZero()); err != nil {
-		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same", "file", path, "err", err)
+		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same", "file", path, "err", err, "code", "ZD-3212")
 		return
 	}
 	f.log.Info("the membership is kept in a dynamic configuration file", "file", path)

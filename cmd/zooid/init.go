@@ -60,7 +60,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	}
 	folders, err := setup.Write(o)
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid init:", err)
+		fmt.Fprintln(stderr, "zooid init:", errorText(err))
 		return 1
 	}
 	for _, folder := range folders {

@@ -122,8 +122,8 @@ func told(t *testing.T, dir string, settings ...string) string {
 
 // toldObservers returns what those that observe the server are told.
 func toldObservers(cfg *config.Config) (all []any) {
-	log, level := newLog(&cfg.Log, io.Discard)
-	all = append(all, fmt.Sprintf("%T", log.Handler()), level.Level().String())
+	_, level := newLog(&cfg.Log, io.Discard)
+	all = append(all, fmt.Sprintf("%T", logHandler(&cfg.Log, io.Discard, level)), level.Level().String())
 	if cfg.Metrics.Provider == config.PrometheusProvider {
 		all = append(all, exposeOptions(&cfg.Metrics), cfg.Metrics.Host, cfg.Metrics.Port)
 	}

@@ -100,7 +100,7 @@ func runLog(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "zooid log:", err)
+	fmt.Fprintln(stderr, "zooid log:", errorText(err))
 	if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) || errors.As(err, &missing) {
 		return exitDamaged
 	}

@@ -4,12 +4,12 @@ package main
 
 import (
 	"crypto/rand"
-	"fmt"
 	"os"
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/kerberos"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/scram"
 )
@@ -27,7 +27,7 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 	}
 	users, err := section.Users()
 	if err != nil {
-		return nil, fmt.Errorf("set up logins by SASL: %w", err)
+		return nil, runbook.Errorf("ZD-1215", "set up logins by SASL: %w", err)
 	}
 	var all sasl.Several
 	if k := section.Kerberos(); k != nil {
@@ -35,7 +35,7 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost, RemoveRealm: a.KerberosRemoveRealm,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)", err, section.Name, a.LoginConfig)
+			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)", err, section.Name, a.LoginConfig)
 		}
 		if slices.Contains(a.SASLMechanisms, kerberos.Name) {
 			all = append(all, m)
@@ -55,7 +55,7 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 		rand.Read(secret)
 		m, err := scram.New(users, secret)
 		if err != nil {
-			return nil, fmt.Errorf("set up logins by SASL: %w", err)
+			return nil, runbook.Errorf("ZD-1215", "set up logins by SASL: %w", err)
 		}
 		all = append(all, m)
 	}
@@ -80,16 +80,16 @@ func loginSection(a *config.Auth) (*sasl.Section, error) {
 	if a.LoginConfig != "" {
 		text, err := os.ReadFile(a.LoginConfig)
 		if err != nil {
-			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+			return nil, runbook.Errorf("ZD-1213", "read the login file (java.security.auth.login.config): %w", err)
 		}
 		if sections, err = sasl.ParseLogin(a.LoginConfig, text); err != nil {
-			return nil, fmt.Errorf("read the login file (java.security.auth.login.config): %w", err)
+			return nil, runbook.Errorf("ZD-1213", "read the login file (java.security.auth.login.config): %w", err)
 		}
 	}
 	i := slices.IndexFunc(sections, func(s sasl.Section) bool { return s.Name == a.SASLSection })
 	switch {
 	case i < 0 && a.SASLSection != sectionDefault:
-		return nil, fmt.Errorf("set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
+		return nil, runbook.Errorf("ZD-1214", "set up logins by SASL: the login file %q has no section %q, which sasl.serverconfig names", a.LoginConfig, a.SASLSection)
 	case i < 0:
 		return nil, nil
 	}

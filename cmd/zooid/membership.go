@@ -3,12 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -132,7 +132,7 @@ func peerListen(m config.Member, all bool) (string, error) {
 	host, port := m.Addrs[0].Host, m.Addrs[0].QuorumPort
 	for _, a := range m.Addrs[1:] {
 		if a.QuorumPort != port {
-			return "", fmt.Errorf("listen for peers as server.%d on several addresses: they need one quorum port, not %d and %d; change the server line", m.ID, port, a.QuorumPort)
+			return "", runbook.Errorf("ZD-1105", "listen for peers as server.%d on several addresses: they need one quorum port, not %d and %d; change the server line", m.ID, port, a.QuorumPort)
 		}
 		all = true
 	}

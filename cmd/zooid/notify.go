@@ -51,6 +51,6 @@ func (n *notifier) stopping() {
 
 func (n *notifier) tell(states ...string) {
 	if err := systemd.Notify(states...); err != nil {
-		n.log.Warn("the service manager can't be told how the server is", "err", err)
+		n.log.Warn("the service manager can't be told how the server is", "err", err, "code", "ZD-1107")
 	}
 }

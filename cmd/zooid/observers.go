@@ -12,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/metrics/expose"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -19,11 +20,16 @@ import (
 func newLog(c *config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevel(c.Level))
+	return slog.New(runbook.Handler(logHandler(c, w, level))), level
+}
+
+// logHandler returns what writes the log in its format.
+func logHandler(c *config.Log, w io.Writer, level slog.Leveler) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options)), level
+		return slog.NewJSONHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options)), level
+	return slog.NewTextHandler(w, options)
 }
 
 // logLevel returns what log.level means.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -30,13 +31,13 @@ func peerSecrets(q *config.Quorum) (all []server.PeerSecret, err error) {
 	if q.SecretFile != "" {
 		lines, err := secretLines(q.SecretFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the ensemble's secret (quorum.secretFile): %w", err)
+			return nil, runbook.Errorf("ZD-1201", "read the ensemble's secret (quorum.secretFile): %w", err)
 		}
 		texts = append(texts, lines...)
 	}
 	for _, text := range texts {
 		if len(text) < secretLengthMin {
-			return nil, fmt.Errorf("use the ensemble's secret (quorum.secret, quorum.secretFile): it has %d characters, at least %d are needed: take 'head -c 32 /dev/urandom | base64', or 'zooid init'", len(text), secretLengthMin)
+			return nil, runbook.Errorf("ZD-1202", "use the ensemble's secret (quorum.secret, quorum.secretFile): it has %d characters, at least %d are needed: take 'head -c 32 /dev/urandom | base64', or 'zooid init'", len(text), secretLengthMin)
 		}
 		all = append(all, server.SecretOf(text))
 	}
@@ -102,12 +103,12 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	}
 	dir, err := logDirectory(args[1])
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid allow-join:", err)
+		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 2
 	}
 	until, err := server.AllowJoin(dir, id)
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid allow-join:", err)
+		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 1
 	}
 	fmt.Fprintf(stdout, "server %d may join until %s; start it if it doesn't run\n", id, until.Format("15:04:05"))

@@ -89,7 +89,7 @@ func recoverEnsemble(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 		err = r.show(flags.Args())
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid recover:", err)
+		fmt.Fprintln(stderr, "zooid recover:", errorText(err))
 		return 1
 	}
 	return 0

@@ -81,7 +81,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	cfg, _ := serverConfig(r.args, io.Discard, &why)
 	if cfg == nil {
 		err := errors.New("the configuration can't be read again, and nothing is changed: " + strings.TrimSpace(why.String()))
-		r.log.Error("reload failed", "err", err)
+		r.log.Error("reload failed", "err", err, "code", "ZD-1040")
 		return admin.Reloaded{}, err
 	}
 	var done admin.Reloaded
@@ -112,7 +112,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	err := errors.Join(failed...)
 	if err != nil {
-		r.log.Error("reload: stores can't be used; those read before stay in use", "err", err)
+		r.log.Error("reload: stores can't be used; those read before stay in use", "err", err, "code", "ZD-1227")
 	}
 	r.log.Info("the configuration was read again", "inForce", done.InForce, "needRestart", done.NeedRestart)
 	return done, err

@@ -4,8 +4,6 @@ package main
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -22,10 +21,10 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	if cfg.Secure.Port >= 0 || cfg.TLS.PortUnification {
 		port, err := keystore.NewPort(portOptions(&cfg.TLS, "client port", log))
 		if err != nil {
-			return fmt.Errorf("set up TLS for clients (ssl.* keys): %w", err)
+			return runbook.Errorf("ZD-1210", "set up TLS for clients (ssl.* keys): %w", err)
 		}
 		for _, note := range port.Notes() {
-			log.Warn("TLS for clients: " + note)
+			log.Warn("TLS for clients: "+note, "code", "ZD-1220")
 		}
 		o.Stores = append(o.Stores, server.Stores{Of: "client port", Refresh: port.Refresh})
 		o.Secure = server.SecureOptions{
@@ -42,7 +41,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 	}
 	o.SASL = server.SASLOptions{Mechanism: mechanism, AllowFailed: cfg.Auth.AllowFailedSASL}
 	if mechanism == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
-		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none will be let in")
+		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none will be let in", "code", "ZD-1222")
 	}
 	return nil
 }
@@ -56,17 +55,17 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 	}
 	stores := peerPortOptions(q, log)
 	if stores.Trust.Location == "" {
-		return server.PeerTLS{}, errors.New("set up TLS between servers: there is no trust store; set ssl.quorum.trustStore.location to a file with the certificate of the servers' issuer")
+		return server.PeerTLS{}, runbook.Errorf("ZD-1211", "set up TLS between servers: there is no trust store; set ssl.quorum.trustStore.location to a file with the certificate of the servers' issuer")
 	}
 	port, err := keystore.NewPort(stores)
 	if err != nil {
-		return server.PeerTLS{}, fmt.Errorf("set up TLS between servers (ssl.quorum.* keys): %w", err)
+		return server.PeerTLS{}, runbook.Errorf("ZD-1212", "set up TLS between servers (ssl.quorum.* keys): %w", err)
 	}
 	for _, note := range port.Notes() {
-		log.Warn("TLS between servers: " + note)
+		log.Warn("TLS between servers: "+note, "code", "ZD-1221")
 	}
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
-		log.Warn("ssl.quorum.clientAuth=" + q.TLS.ClientAuth + ": whoever reaches the peer port may call himself a server of this ensemble; use need")
+		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port may call himself a server of this ensemble; use need", "code", "ZD-1223")
 	}
 	o.Stores = append(o.Stores, server.Stores{Of: "peer port", Refresh: port.Refresh})
 	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
@@ -101,7 +100,7 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 		Reload:     t.CertReload,
 		Reloaded: func(err error) {
 			if err != nil {
-				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err)
+				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err, "code", "ZD-1224")
 				return
 			}
 			log.Info("the key and trust stores of the " + what + " have changed; new connections use them")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/terminal"
@@ -48,7 +50,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	}
 	log, level := newLog(&cfg.Log, stderr)
 	for _, w := range cfg.Warnings {
-		log.Warn(w.String())
+		log.Warn(w.String(), "code", w.Code)
 	}
 	opt, err := serverOptions(cfg, log)
 	if err == nil {
@@ -59,8 +61,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		seen, err = observe(cfg, log)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid server:", err)
-		return 1
+		return cantStart(err, stderr)
 	}
 	defer seen.close()
 	defer followLevel(level, log)()
@@ -85,8 +86,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return 0 // it was waiting for its peers
 		}
 		if err != nil {
-			fmt.Fprintln(stderr, "zooid server:", err)
-			return 1
+			return cantStart(err, stderr)
 		}
 		told.ready()
 		seen.opened(s)
@@ -101,7 +101,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			err = s.Close()
 		case err = <-s.Failed():
 			if panicked := (*server.PanicError)(nil); errors.As(err, &panicked) {
-				log.Error("the server ended with an error", "err", err)
+				log.Error("the server ended with an error", "err", err, "code", cmp.Or(runbook.Code(coded(err)), "ZD-2004"))
 				ended()
 				return 1 // without Close, which would wait for goroutines that wait for the state
 			}
@@ -114,10 +114,19 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 			return 0
 		}
 		if !healed {
-			log.Error("the server ended with an error", "err", err)
+			log.Error("the server ended with an error", "err", err, "code", cmp.Or(runbook.Code(coded(err)), "ZD-2004"))
 			return 1
 		}
 	}
+}
+
+// cantStart says why the server can't start, and returns the exit code for that.
+func cantStart(err error, stderr io.Writer) int {
+	if err = coded(err); runbook.Code(err) == "" {
+		err = runbook.Errorf("ZD-1100", "%w", err)
+	}
+	fmt.Fprintln(stderr, "zooid server:", errorText(err))
+	return 1
 }
 
 // stopSignals returns a context that ends with the first signal that asks the server to
@@ -224,7 +233,7 @@ func serverConfig(args []string, stdout, stderr io.Writer) (cfg *config.Config, 
 		cfg, err = config.Standalone(files, defs)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid server:", err)
+		fmt.Fprintln(stderr, "zooid server:", errorText(err))
 		return nil, 2
 	}
 	return cfg, 0

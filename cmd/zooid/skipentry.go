@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -55,7 +56,7 @@ func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	dir, err := logDirectory(flags.Arg(0))
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid skip-entry:", err)
+		fmt.Fprintln(stderr, "zooid skip-entry:", errorText(err))
 		return 2
 	}
 	err = listSkips(dir, stdout)
@@ -64,7 +65,7 @@ func skipEntry(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = d.decide()
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "zooid skip-entry:", err)
+		fmt.Fprintln(stderr, "zooid skip-entry:", errorText(err))
 		return 1
 	}
 	return 0
@@ -113,7 +114,7 @@ func (d *decision) decide() error {
 		return err
 	}
 	if len(reports) == 0 {
-		return fmt.Errorf("there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)", d.dir)
+		return runbook.Errorf("ZD-3421", "there is no report of an entry in %s: this server has not stopped at one. Start it, beside those that have decided. If it stops at the entry at which the others did, run this again. If it applies the entry, run its version on the others: nothing is lost then. To go on without the entry nevertheless, stop all servers, keep a copy of this one's data and log directories, and replace their content, but for myid, by that of the one of the others whose log reaches furthest (zooid log -files: the highest term, then the highest index)", d.dir)
 	}
 	r := reports[len(reports)-1]
 	skips, err := storage.Skips(storage.OS{}, d.dir, r.Cluster)

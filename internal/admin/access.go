@@ -44,13 +44,13 @@ func (c *call) permitted() bool {
 	}
 	ids, err := c.of.Authenticate(c.req.RemoteAddr, c.req.TLS, tokens[0], credential)
 	if err != nil {
-		c.admin.log.Warn("a caller of the admin server could not prove who it is", "client", c.req.RemoteAddr, "err", err)
+		c.admin.log.Warn("a caller of the admin server could not prove who it is", "client", c.req.RemoteAddr, "err", err, "code", "ZD-4010")
 		c.fail(http.StatusUnauthorized, errNotAuthentic)
 		return false
 	}
 	for _, perm := range allPermissions {
 		if !c.of.Replica().Permits("/", perm, ids) {
-			c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr, "permission", perm)
+			c.admin.log.Warn("a caller of the admin server lacks a permission on /", "client", c.req.RemoteAddr, "permission", perm, "code", "ZD-4011")
 			c.fail(http.StatusForbidden, errUnauthorized)
 			return false
 		}

@@ -134,7 +134,7 @@ func (c *call) write(name string) {
 	c.set("error", c.problem)
 	body, err := text(c.fields)
 	if err != nil {
-		c.admin.opt.Log.Error("an answer of the admin server could not be encoded", "command", name, "err", err)
+		c.admin.opt.Log.Error("an answer of the admin server could not be encoded", "command", name, "err", err, "code", "ZD-4012")
 		http.Error(c.w, "the answer could not be encoded", http.StatusInternalServerError)
 		return
 	}

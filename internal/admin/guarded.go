@@ -49,7 +49,7 @@ func (c *call) snapshot() {
 	control.SetWriteDeadline(time.Now().Add(snapshotTimeout + answerTimeout))
 	snap, err := open(ctx)
 	if err != nil {
-		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err)
+		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err, "code", "ZD-4013")
 		c.fail(http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -67,7 +67,7 @@ func (c *call) snapshot() {
 		control.SetWriteDeadline(time.Now().Add(answerTimeout))
 		step := io.NewSectionReader(snap, at, min(streamStep, size-at))
 		if _, err := io.Copy(c.w, step); err != nil {
-			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size, "err", err)
+			c.admin.log.Warn("a snapshot was not sent to its end", "client", c.req.RemoteAddr, "sent", at, "of", size, "err", err, "code", "ZD-4014")
 			panic(http.ErrAbortHandler) // so that the caller doesn't take it for a whole one
 		}
 	}

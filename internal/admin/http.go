@@ -116,7 +116,7 @@ func Listen(opt Options) (*Admin, error) {
 	}
 	a.wg.Go(func() {
 		if err := a.http.Serve(a.port); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			a.opt.Log.Error("the admin server has ended", "err", err)
+			a.opt.Log.Error("the admin server has ended", "err", err, "code", "ZD-4015")
 		}
 	})
 	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL, "tls", opt.TLS.text())

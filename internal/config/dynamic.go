@@ -30,7 +30,7 @@ func LoadDynamic(path string) (Members, error) {
 		return Members{}, err
 	}
 	if i := slices.IndexFunc(props, func(p property) bool { return p.key == "version" }); i >= 0 {
-		return Members{}, &Error{File: path, Line: props[i].line, Key: "version", Value: props[i].value,
+		return Members{}, &Error{Code: "ZD-1006", File: path, Line: props[i].line, Key: "version", Value: props[i].value,
 			Problem: "the version stands in the name of a dynamic file, not inside; remove the line"}
 	}
 	m.Version = versionOf(path)
@@ -47,7 +47,7 @@ func LoadNextDynamic(cfg string) (Members, error) {
 func loadMembers(path string) (Members, []property, error) {
 	content, err := readFile(path)
 	if err != nil {
-		return Members{}, nil, &Error{File: path, Problem: fmt.Sprintf("can't read the membership: %v", reason(err)), Cause: err}
+		return Members{}, nil, &Error{Code: "ZD-1001", File: path, Problem: fmt.Sprintf("can't read the membership: %v", reason(err)), Cause: err}
 	}
 	props, bad := parseProperties(content)
 	if bad != nil {

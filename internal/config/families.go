@@ -41,7 +41,7 @@ func (l *loader) familyRules() {
 					a.Providers = append(a.Providers, value)
 				}
 			} else if !ok {
-				l.fail(name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth, and those compiled into this program (package authprovider): %s",
+				l.fail("ZD-1003", name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth, and those compiled into this program (package authprovider): %s",
 					alternatives(providerNames()), compiledIn())
 			} else if scheme != "digest" && scheme != "ip" { // those are always there
 				l.addScheme(scheme)

@@ -25,7 +25,7 @@ func LoadAny(path string, defs []string) (*Config, error) { return load(path, de
 func load(path string, defs []string, anyServer bool) (*Config, error) {
 	content, err := readFile(path)
 	if err != nil {
-		return nil, &Error{File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err}
+		return nil, &Error{File: path, Problem: fmt.Sprintf("can't read the configuration: %v", reason(err)), Cause: err, Code: "ZD-1001"}
 	}
 	l := newLoader(path)
 	l.anyServer = anyServer
@@ -42,7 +42,7 @@ func load(path string, defs []string, anyServer bool) (*Config, error) {
 // is 3000. Properties of defs apply as in Load.
 func Standalone(args, defs []string) (*Config, error) {
 	if len(args) < 2 || len(args) > 4 {
-		return nil, &Error{Problem: fmt.Sprintf("%d arguments; allowed: a configuration file, or port dataDir [tickTime [maxClientCnxns]]", len(args))}
+		return nil, &Error{Code: "ZD-1009", Problem: fmt.Sprintf("%d arguments; allowed: a configuration file, or port dataDir [tickTime [maxClientCnxns]]", len(args))}
 	}
 	props := []property{{key: "maxClientCnxns", value: "0"}}
 	for i, name := range []string{"clientPort", "dataDir", "tickTime", "maxClientCnxns"}[:len(args)] {
@@ -129,7 +129,7 @@ func (l *loader) run(props []property, defs []string) (*Config, error) {
 	seen := map[string]int{}
 	for _, p := range props {
 		if first, dup := seen[p.key]; dup && !strings.HasPrefix(p.key, "server.") {
-			l.warn(p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", first))
+			l.warn("ZD-1023", p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", first))
 		}
 		seen[p.key] = p.line
 		l.property(p)
@@ -159,36 +159,36 @@ func (l *loader) byPlace(a, b Warning) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
 }
 
-func (l *loader) warn(line int, key, text string) {
-	l.c.Warnings = append(l.c.Warnings, Warning{File: l.c.File, Line: line, Key: key, Text: text})
+func (l *loader) warn(code string, line int, key, text string) {
+	l.c.Warnings = append(l.c.Warnings, Warning{Code: code, File: l.c.File, Line: line, Key: key, Text: text})
 }
 
 // fail notes an error about a key, at the place it was given, if it was.
-func (l *loader) fail(name, format string, args ...any) {
+func (l *loader) fail(code, name, format string, args ...any) {
 	s, ok := l.given[name]
 	if !ok {
 		s = setting{file: l.c.File}
 	}
-	l.failAt(s, name, fmt.Sprintf(format, args...))
+	l.failAt(code, s, name, fmt.Sprintf(format, args...))
 }
 
-func (l *loader) failAt(s setting, name, problem string) {
+func (l *loader) failAt(code string, s setting, name, problem string) {
 	value := s.value
 	if l.keys[name].kind == secret && value != "" {
 		value = hidden
 	}
-	l.errs = append(l.errs, &Error{File: s.file, Line: s.line, Key: name, Value: value, Problem: problem})
+	l.errs = append(l.errs, &Error{Code: code, File: s.file, Line: s.line, Key: name, Value: value, Problem: problem})
 }
 
-func (l *loader) warnAt(s setting, key, text string) {
-	l.c.Warnings = append(l.c.Warnings, Warning{File: s.file, Line: s.line, Key: key, Text: text})
+func (l *loader) warnAt(code string, s setting, key, text string) {
+	l.c.Warnings = append(l.c.Warnings, Warning{Code: code, File: s.file, Line: s.line, Key: key, Text: text})
 }
 
 // property takes one line of zoo.cfg.
 func (l *loader) property(p property) {
 	s := setting{l.c.File, p.line, p.value}
 	if p.wide {
-		l.warnAt(s, p.key, `bytes above 0x7f are read as ISO-8859-1, as Java does; write other characters as \uXXXX`)
+		l.warnAt("ZD-1024", s, p.key, `bytes above 0x7f are read as ISO-8859-1, as Java does; write other characters as \uXXXX`)
 	}
 	if isServerLine(p.key) {
 		l.serverLine(p)
@@ -197,14 +197,14 @@ func (l *loader) property(p property) {
 	k, known := l.keys[p.key]
 	switch {
 	case p.key == "":
-		l.warnAt(s, "", "a line without a key; ignored")
+		l.warnAt("ZD-1024", s, "", "a line without a key; ignored")
 	case known && k.where == onlyD:
-		l.warnAt(s, p.key, fmt.Sprintf("IGNORED: Apache reads this key from the command line only; give -D%s=value", p.key))
+		l.warnAt("ZD-1022", s, p.key, fmt.Sprintf("IGNORED: Apache reads this key from the command line only; give -D%s=value", p.key))
 	case known:
 		l.set(k, s)
 	case l.family(p.key, s):
 	case strings.HasPrefix(p.key, "zookeeper."):
-		l.warnAt(s, p.key, fmt.Sprintf("ignored: in a file Apache puts zookeeper. before every key itself; write %s", p.key[len("zookeeper."):]))
+		l.warnAt("ZD-1022", s, p.key, fmt.Sprintf("ignored: in a file Apache puts zookeeper. before every key itself; write %s", p.key[len("zookeeper."):]))
 	default:
 		l.warnUnknown(s, p.key, p.key, "")
 	}
@@ -214,7 +214,7 @@ func (l *loader) property(p property) {
 // counts, as with all keys.
 func (l *loader) serverLine(p property) {
 	if i := slices.IndexFunc(l.servers, func(old property) bool { return old.key == p.key }); i >= 0 {
-		l.warn(p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", l.servers[i].line))
+		l.warn("ZD-1024", p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", l.servers[i].line))
 		l.servers = slices.Delete(l.servers, i, i+1)
 	}
 	l.servers = append(l.servers, p)
@@ -248,18 +248,18 @@ func (l *loader) define(def string) {
 		l.set(k, s)
 	case prefixed && l.family(short, s):
 	case prefixed && known && k.where == inFile:
-		l.warnAt(s, shown, fmt.Sprintf("ignored: Apache reads %s from zoo.cfg only", short))
+		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads %s from zoo.cfg only", short))
 	case prefixed && known:
-		l.warnAt(s, shown, fmt.Sprintf("ignored: Apache reads this property without the zookeeper. before it; give -D%s=value", short))
+		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads this property without the zookeeper. before it; give -D%s=value", short))
 	case isExact && exact.where == asProp:
-		l.warnAt(s, shown, fmt.Sprintf("ignored: Apache reads -Dzookeeper.%s, or %s in zoo.cfg", name, name))
+		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads -Dzookeeper.%s, or %s in zoo.cfg", name, name))
 	case isExact:
-		l.warnAt(s, shown, fmt.Sprintf("ignored: Apache reads %s from zoo.cfg only", name))
+		l.warnAt("ZD-1022", s, shown, fmt.Sprintf("ignored: Apache reads %s from zoo.cfg only", name))
 	case isForJVM(name):
 		if strings.HasPrefix(def, "-") {
 			shown = name
 		}
-		l.warnAt(s, shown, "ignored: it is for a Java virtual machine or its logging")
+		l.warnAt("ZD-1027", s, shown, "ignored: it is for a Java virtual machine or its logging")
 	default:
 		l.warnUnknown(s, shown, short, "-Dzookeeper.")
 	}
@@ -282,26 +282,26 @@ func (l *loader) warnUnknown(s setting, shown, name, prefix string) {
 		}
 		text += "; did you mean " + prefix + near + "?"
 	}
-	l.warnAt(s, shown, text)
+	l.warnAt("ZD-1020", s, shown, text)
 }
 
 // set takes a value for a row of the table.
 func (l *loader) set(k key, s setting) {
 	if old, dup := l.given[k.name]; dup && old.file == "" && s.file != "" && old.value != s.value {
-		l.warnAt(s, k.name, "given with -D too; the file counts")
+		l.warnAt("ZD-1023", s, k.name, "given with -D too; the file counts")
 	}
 	l.given[k.name] = s
 	if k.refused != "" && !strings.EqualFold(s.value, k.unless) {
-		l.failAt(s, k.name, "refused: "+k.refused)
+		l.failAt("ZD-1003", s, k.name, "refused: "+k.refused)
 		return
 	}
 	note, err := k.assign(l.c, s.value)
 	switch {
 	case err != nil && (k.unused == "" || k.where == inFile || k.oneOf != nil):
-		l.failAt(s, k.name, err.Error())
+		l.failAt("ZD-1002", s, k.name, err.Error())
 	case k.unused != "" && !strings.EqualFold(s.value, k.value):
-		l.warnAt(s, k.name, "accepted without effect: "+k.unused)
+		l.warnAt("ZD-1021", s, k.name, "accepted without effect: "+k.unused)
 	case note != "":
-		l.warnAt(s, k.name, note)
+		l.warnAt("ZD-1024", s, k.name, note)
 	}
 }

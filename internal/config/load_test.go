@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/runbook"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
@@ -100,13 +102,13 @@ func transcribe(t *testing.T, input string) string {
 func outcome(c *Config, err error, show []string) string {
 	var b strings.Builder
 	if err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
+		for _, line := range strings.Split(runbook.Text(err), "\n") {
 			fmt.Fprintf(&b, "error: %s\n", line)
 		}
 		return b.String()
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintf(&b, "warning: %s\n", w)
+		fmt.Fprintf(&b, "warning: %s (%s)\n", w, w.Code)
 	}
 	for _, name := range show {
 		v := reflect.ValueOf(*c)
@@ -153,7 +155,7 @@ func TestFilesBeyondTheLimitAreRefused(t *testing.T) {
 func TestErrorsHideSecrets(t *testing.T) {
 	t.Parallel()
 	l := newLoader("zoo.cfg")
-	l.failAt(setting{"zoo.cfg", 3, "hunter2"}, "ssl.keyStore.password", "no such password")
+	l.failAt("ZD-1002", setting{"zoo.cfg", 3, "hunter2"}, "ssl.keyStore.password", "no such password")
 	if got, want := l.errs[0].Error(), "zoo.cfg:3: ssl.keyStore.password=***: no such password"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -79,7 +79,7 @@ func membersOf(file string, props []property, strict bool) (Members, *Error) {
 	seen := map[int64]int{}
 	for _, p := range props {
 		fail := func(format string, args ...any) (Members, *Error) {
-			return Members{}, &Error{File: file, Line: p.line, Key: p.key, Value: p.value, Problem: fmt.Sprintf(format, args...)}
+			return Members{}, &Error{Code: "ZD-1006", File: file, Line: p.line, Key: p.key, Value: p.value, Problem: fmt.Sprintf(format, args...)}
 		}
 		switch {
 		case strings.HasPrefix(p.key, "server."):

@@ -14,7 +14,11 @@ type Error struct {
 	Value   string // what was given; *** for a secret, or ""
 	Problem string // what is wrong, what is allowed or what to do
 	Cause   error  // what the file system said, or nil
+	Code    string // as in package runbook
 }
+
+// ErrorCode returns the code.
+func (e *Error) ErrorCode() string { return e.Code }
 
 // Unwrap returns the cause, so that errors.Is finds fs.ErrNotExist.
 func (e *Error) Unwrap() error { return e.Cause }
@@ -39,6 +43,7 @@ type Warning struct {
 	Line int    // 0 when it is about no single line
 	Key  string // as given
 	Text string
+	Code string // as in package runbook
 }
 
 // String says place, key and text in one line.

@@ -33,7 +33,7 @@ func parseProperties(text []byte) ([]property, *Error) {
 			p.value, err = unescape(value)
 		}
 		if err != nil {
-			return nil, &Error{Line: first, Problem: err.Error()}
+			return nil, &Error{Code: "ZD-1008", Line: first, Problem: err.Error()}
 		}
 		p.key, p.value = trimJava(p.key), trimJava(p.value)
 		for _, b := range raw {

@@ -25,19 +25,19 @@ func (l *loader) quorumRules() {
 	q := &l.c.Quorum
 	if l.c.Client.Port < 0 && l.c.Secure.Port < 0 {
 		if !q.Distributed {
-			l.fail("clientPort", "missing; add clientPort=2181 or secureClientPort")
+			l.fail("ZD-1004", "clientPort", "missing; add clientPort=2181 or secureClientPort")
 			return
 		}
-		l.warn(0, "clientPort", "neither clientPort nor secureClientPort is given; this server serves no clients")
+		l.warn("ZD-1030", 0, "clientPort", "neither clientPort nor secureClientPort is given; this server serves no clients")
 	}
 	if !q.Distributed {
 		return
 	}
 	if q.InitLimit == 0 {
-		l.fail("initLimit", "missing; an ensemble needs it: add initLimit=10 (ticks)")
+		l.fail("ZD-1004", "initLimit", "missing; an ensemble needs it: add initLimit=10 (ticks)")
 	}
 	if q.SyncLimit == 0 {
-		l.fail("syncLimit", "missing; an ensemble needs it: add syncLimit=5 (ticks)")
+		l.fail("ZD-1004", "syncLimit", "missing; an ensemble needs it: add syncLimit=5 (ticks)")
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *loader) readMembers() bool {
 		return true
 	}
 	for _, p := range l.servers {
-		l.failAt(setting{l.c.File, p.line, p.value}, p.key, fmt.Sprintf(
+		l.failAt("ZD-1005", setting{l.c.File, p.line, p.value}, p.key, fmt.Sprintf(
 			"dynamicConfigFile is given too; server lines belong in %s then", q.DynamicFile))
 	}
 	members, err := LoadDynamic(q.DynamicFile)
@@ -81,7 +81,7 @@ func (l *loader) checkServerLine(p property) bool {
 	if l.c.Quorum.MultiAddress || !strings.Contains(p.value, "|") {
 		return true
 	}
-	l.failAt(setting{l.c.File, p.line, p.value}, p.key, "several addresses need multiAddress.enabled=true")
+	l.failAt("ZD-1006", setting{l.c.File, p.line, p.value}, p.key, "several addresses need multiAddress.enabled=true")
 	return false
 }
 
@@ -94,17 +94,17 @@ func (l *loader) checkVoters() {
 	const name = "server.N"
 	switch {
 	case voters == 0 && !q.StandaloneEnabled:
-		l.fail("standaloneEnabled", "an ensemble needs at least one server line of a participant")
+		l.fail("ZD-1006", "standaloneEnabled", "an ensemble needs at least one server line of a participant")
 	case voters == 0 && observers > 0:
-		l.fail(name, "there are observers but no participant to follow")
+		l.fail("ZD-1006", name, "there are observers but no participant to follow")
 	case voters == 1 && q.StandaloneEnabled && observers > 0:
-		l.fail(name, "observers need an ensemble; add participants, or set standaloneEnabled=false for an ensemble of one")
+		l.fail("ZD-1006", name, "observers need an ensemble; add participants, or set standaloneEnabled=false for an ensemble of one")
 	case voters == 1 && q.StandaloneEnabled:
-		l.warn(0, name, "one server only: it runs standalone; set standaloneEnabled=false for an ensemble that can grow")
+		l.warn("ZD-1032", 0, name, "one server only: it runs standalone; set standaloneEnabled=false for an ensemble that can grow")
 	case q.Distributed && voters <= 2:
-		l.warn(0, name, "the failure of one server stops the ensemble; three voters tolerate one failure")
+		l.warn("ZD-1025", 0, name, "the failure of one server stops the ensemble; three voters tolerate one failure")
 	case q.Distributed && voters%2 == 0:
-		l.warn(0, name, fmt.Sprintf("%d voters tolerate no more failures than %d do; take an odd number", voters, voters-1))
+		l.warn("ZD-1025", 0, name, fmt.Sprintf("%d voters tolerate no more failures than %d do; take an odd number", voters, voters-1))
 	}
 }
 
@@ -120,7 +120,7 @@ func (l *loader) checkAddresses() {
 			at := HostPort{a.Host, a.QuorumPort}
 			for _, other := range all {
 				if other.addr == at && other.id != s.ID {
-					l.fail("server.N", "server.%d and server.%d have the same quorum address %s; give each server its own", other.id, s.ID, at)
+					l.fail("ZD-1006", "server.N", "server.%d and server.%d have the same quorum address %s; give each server its own", other.id, s.ID, at)
 				}
 			}
 			all = append(all, owned{s.ID, at})
@@ -144,7 +144,7 @@ func (l *loader) readMyID() {
 		if l.anyServer {
 			return
 		}
-		l.errs = append(l.errs, &Error{File: path, Line: line, Problem: fmt.Sprintf(format, args...)})
+		l.errs = append(l.errs, &Error{Code: "ZD-1007", File: path, Line: line, Problem: fmt.Sprintf(format, args...)})
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if q.Distributed {
@@ -168,7 +168,7 @@ func (l *loader) readMyID() {
 	if id > idMaxWithTTL && l.c.Tree.TTL && q.Distributed {
 		fail(1, "id %d is too large for TTL znodes; use an id up to %d or set extendedTypesEnabled=false", id, idMaxWithTTL)
 	} else if id > idMax {
-		l.c.Warnings = append(l.c.Warnings, Warning{File: path, Line: 1, Text: fmt.Sprintf(
+		l.c.Warnings = append(l.c.Warnings, Warning{Code: "ZD-1033", File: path, Line: 1, Text: fmt.Sprintf(
 			"id %d is above %d, so session ids of different servers may begin alike", id, idMax)})
 	}
 	if _, ok := q.Members.Find(id); !ok && q.Distributed {
@@ -209,7 +209,7 @@ func (l *loader) joinClientPort(name string, port *HostPort, of func(Member) Hos
 		return
 	}
 	if port.Port >= 0 && (port.Port != line.Port || !isWildcard(port.Host) && port.Host != line.Host) {
-		l.fail(name, "%s differs from %s of server.%d; make them agree or drop it here", *port, line, me.ID)
+		l.fail("ZD-1005", name, "%s differs from %s of server.%d; make them agree or drop it here", *port, line, me.ID)
 		return
 	}
 	*port = line
@@ -224,7 +224,7 @@ func (l *loader) checkRole() {
 		role = "observer"
 	}
 	if _, given := l.given["peerType"]; given && role != q.PeerType {
-		l.warnAt(l.given["peerType"], "peerType", "differs from the role in the server lines, which count: "+role)
+		l.warnAt("ZD-1031", l.given["peerType"], "peerType", "differs from the role in the server lines, which count: "+role)
 	}
 	q.PeerType = role
 }

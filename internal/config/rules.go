@@ -35,14 +35,14 @@ const (
 func (l *loader) storageRules() {
 	s := &l.c.Storage
 	if s.DataDir == "" {
-		l.fail("dataDir", "missing; add dataDir=/path/of/a/directory")
+		l.fail("ZD-1004", "dataDir", "missing; add dataDir=/path/of/a/directory")
 	}
 	if s.DataLogDir == "" {
 		s.DataLogDir = s.DataDir
 	}
 	for _, name := range []string{"dataDir", "dataLogDir"} {
 		if g, ok := l.given[name]; ok && l.c.File != "" && !filepath.IsAbs(g.value) && !strings.HasPrefix(g.value, "./") && g.value != "" {
-			l.warnAt(g, name, "a relative path begins in the server's working directory; write ./ before it or an absolute path")
+			l.warnAt("ZD-1028", g, name, "a relative path begins in the server's working directory; write ./ before it or an absolute path")
 		}
 	}
 	l.atLeast("autopurge.snapRetainCount", &s.SnapRetainCount, snapRetainMin)
@@ -52,7 +52,7 @@ func (l *loader) storageRules() {
 // atLeast raises a number that Apache raises too, with a warning.
 func (l *loader) atLeast(name string, n *int, low int) {
 	if *n < low {
-		l.warnAt(l.given[name], name, fmt.Sprintf("%d is raised to %d, the least allowed", *n, low))
+		l.warnAt("ZD-1024", l.given[name], name, fmt.Sprintf("%d is raised to %d, the least allowed", *n, low))
 		*n = low
 	}
 }
@@ -64,7 +64,7 @@ func (l *loader) portRules() {
 	}{{"clientPort", &l.c.Client}, {"secureClientPort", &l.c.Secure}} {
 		name := p.key + "Address"
 		if _, given := l.given[name]; given && p.to.Port < 0 {
-			l.fail(name, "%s is missing; add it beside the address", p.key)
+			l.fail("ZD-1004", name, "%s is missing; add it beside the address", p.key)
 		}
 		host := p.to.Host
 		if host == "" {
@@ -72,12 +72,12 @@ func (l *loader) portRules() {
 		}
 		host, err := canonicalHost(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
 		if err != nil {
-			l.fail(name, "%v", err)
+			l.fail("ZD-1002", name, "%v", err)
 		}
 		p.to.Host = host
 	}
 	if c, s := l.c.Client, l.c.Secure; c.Port > 0 && c == s {
-		l.fail("secureClientPort", "it is the clientPort too; give each a port of its own, or set client.portUnification=true and leave it out")
+		l.fail("ZD-1005", "secureClientPort", "it is the clientPort too; give each a port of its own, or set client.portUnification=true and leave it out")
 	}
 }
 
@@ -105,14 +105,14 @@ func (l *loader) sessionRules() {
 		if _, ok := l.given[name]; !ok {
 			name = "maxSessionTimeout"
 		}
-		l.fail(name, "the shortest session timeout, %d ms, is longer than the longest, %d ms; they are %d and %d ticks unless given",
+		l.fail("ZD-1005", name, "the shortest session timeout, %d ms, is longer than the longest, %d ms; they are %d and %d ticks unless given",
 			s.MinTimeout/time.Millisecond, s.MaxTimeout/time.Millisecond, minTimeoutTicks, maxTimeoutTicks)
 	}
 }
 
 func (l *loader) limitRules() {
 	if l.c.Tree.SkipACL {
-		l.warnAt(l.given["skipACL"], "skipACL", "ACCESS CONTROL IS OFF: any client may read and change every znode")
+		l.warnAt("ZD-1026", l.given["skipACL"], "skipACL", "ACCESS CONTROL IS OFF: any client may read and change every znode")
 	}
 }
 
@@ -138,19 +138,19 @@ func (l *loader) authRules() {
 		return
 	}
 	if len(a.EnforceSchemes) == 0 {
-		l.fail(name, "enforce.auth.enabled=true needs at least one scheme here")
+		l.fail("ZD-1004", name, "enforce.auth.enabled=true needs at least one scheme here")
 	}
 	for _, scheme := range a.EnforceSchemes {
 		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 {
 			continue // what a provider serves is checked once it is open
 		}
-		l.fail(name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
+		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))
 	}
 }
 
 func (l *loader) metricsRules() {
 	if l.c.Metrics.Provider == PrometheusProvider && l.c.Metrics.Port < 0 {
-		l.fail("metricsProvider.httpPort", "Prometheus needs a port of 0 or more to read the metrics from")
+		l.fail("ZD-1005", "metricsProvider.httpPort", "Prometheus needs a port of 0 or more to read the metrics from")
 	}
 }
 
@@ -172,7 +172,7 @@ func (l *loader) fourLetterRules() {
 			break
 		}
 		if !slices.Contains(fourLetterWords, word) {
-			l.warnAt(l.given[name], name, fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
+			l.warnAt("ZD-1029", l.given[name], name, fmt.Sprintf("%s is no four-letter word; known: %s", printable(word), strings.Join(fourLetterWords, " ")))
 			continue
 		}
 		words = append(words, word)
@@ -186,16 +186,16 @@ func (l *loader) fourLetterRules() {
 func (l *loader) adminRules() {
 	a := &l.c.Admin
 	if !strings.HasPrefix(a.CommandURL, "/") {
-		l.fail("admin.commandURL", "it is the beginning of a path; write a / before it")
+		l.fail("ZD-1002", "admin.commandURL", "it is the beginning of a path; write a / before it")
 	}
 	host, err := canonicalHost(strings.TrimSuffix(strings.TrimPrefix(a.Host, "["), "]"))
 	if err != nil {
-		l.fail("admin.serverAddress", "%v", err)
+		l.fail("ZD-1002", "admin.serverAddress", "%v", err)
 		return
 	}
 	a.Host = host
 	ip, err := netip.ParseAddr(host)
 	if here := host == "localhost" || err == nil && ip.IsLoopback(); a.Enabled && !here && !a.ForceHTTPS && !a.PlainRemote {
-		l.fail("admin.serverAddress", "other hosts could ask the admin server without TLS; set admin.forceHttps=true, or admin.plainRemote=true if the network is trusted, or leave it on 127.0.0.1")
+		l.fail("ZD-1005", "admin.serverAddress", "other hosts could ask the admin server without TLS; set admin.forceHttps=true, or admin.plainRemote=true if the network is trusted, or leave it on 127.0.0.1")
 	}
 }

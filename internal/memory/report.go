@@ -13,12 +13,12 @@ func Report(log *slog.Logger, step Step, u *Use, ceiling int64) {
 	case step == RefuseNone:
 		log.Info("there is memory again: nothing is refused for lack of it", use...)
 	case u.Full:
-		log.Error("the tree has few addresses left: writes that make it larger and new watches are refused; delete znodes", use...)
+		log.Error("the tree has few addresses left: writes that make it larger and new watches are refused; delete znodes", append(use, "code", "ZD-2100")...)
 	case step == RefuseCostliest:
-		log.Warn("memory gets short: new sessions of the client address that takes most are refused; "+do, append(use, "address", u.Costliest)...)
+		log.Warn("memory gets short: new sessions of the client address that takes most are refused; "+do, append(use, "address", u.Costliest, "code", "ZD-2101")...)
 	case step == RefuseGrowth:
-		log.Error("memory is short: writes that make the tree larger and new watches are refused; "+do, use...)
+		log.Error("memory is short: writes that make the tree larger and new watches are refused; "+do, append(use, "code", "ZD-2102")...)
 	default:
-		log.Error("memory is used up to its limit: new sessions, writes that make the tree larger and new watches are refused; "+do, use...)
+		log.Error("memory is used up to its limit: new sessions, writes that make the tree larger and new watches are refused; "+do, append(use, "code", "ZD-2103")...)
 	}
 }

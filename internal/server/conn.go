@@ -165,7 +165,7 @@ func (s *Server) ended(c *replica.Client, err error) {
 	if c.Established() {
 		s.logEnd(c, err)
 	} else {
-		s.clientLog.Warn("a connection was closed during its handshake", "client", c.Remote(), "err", err)
+		s.clientLog.Warn("a connection was closed during its handshake", "client", c.Remote(), "err", err, "code", "ZD-4001")
 		s.countSessionless(err)
 		s.meters.ConnectionRejected.Inc()
 	}
@@ -388,7 +388,7 @@ func (s *Server) logEnd(c *replica.Client, err error) {
 	case why != "":
 		s.clientLog.Info("closed a client connection", "client", c.Remote(), "session", replica.SessionText(c.Session()), "why", why)
 	case errors.As(err, &size):
-		s.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err)
+		s.clientLog.Warn("closed a client connection: the frame is malformed or too large", "client", c.Remote(), "session", replica.SessionText(c.Session()), "err", err, "code", "ZD-4002")
 	case errors.Is(err, io.EOF):
 		s.clientLog.Info("a client closed its connection", "client", c.Remote(), "session", replica.SessionText(c.Session()))
 	default:

@@ -1,13 +1,12 @@
 package server
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -25,11 +24,11 @@ func checkIDs(members []Member) error {
 		other, taken := seen[low]
 		switch {
 		case m.ID == 0:
-			return errors.New("server id 0 can't be used: ids begin with 1; change the server lines and that server's myid")
+			return runbook.Errorf("ZD-1101", "server id 0 can't be used: ids begin with 1; change the server lines and that server's myid")
 		case low == idByteReserved:
-			return fmt.Errorf("server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254", m.ID)
+			return runbook.Errorf("ZD-1101", "server id %d can't be used: ids of its sessions would look like times to live; take an id from 1 to 254", m.ID)
 		case taken:
-			return fmt.Errorf("servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254", other, m.ID)
+			return runbook.Errorf("ZD-1101", "servers %d and %d can't be in one ensemble: ids of their sessions would begin alike; take ids from 1 to 254", other, m.ID)
 		}
 		seen[low] = m.ID
 	}

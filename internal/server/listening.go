@@ -59,7 +59,7 @@ func (s *Server) listenAsNamed(told map[string]string) (done bool) {
 		if done = false; told[what] != err.Error() {
 			told[what] = err.Error()
 			s.log.Warn("the membership names an address where this server can't listen; it goes on with the one it has, and tries again",
-				"for", what, "address", address, "err", err)
+				"for", what, "address", address, "err", err, "code", "ZD-3207")
 		}
 	}
 	text, _ := s.replica.Members()

@@ -88,10 +88,10 @@ func (s *Server) compareMembership(text string, start bool) {
 		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)
 	}
 	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
-		s.log.Warn("this server is no member of the ensemble: it gets no more changes and turns its clients away; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text))
+		s.log.Warn("this server is no member of the ensemble: it gets no more changes and turns its clients away; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
 	}
 	if start && !slices.EqualFunc(now, s.opt.Members, same) {
-		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig", "membership", oneLine(text))
+		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig", "membership", oneLine(text), "code", "ZD-3202")
 	}
 }
 
@@ -155,7 +155,7 @@ func dirsOf(opt Options) string {
 // cautious.
 func (s *Server) joined() {
 	if err := quorum.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
-		s.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err)
+		s.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		return jute.OK
 	}
 	if err := checkIDs(members); err != nil {
-		s.log.Warn("a reconfig was refused", "err", err)
+		s.log.Warn("a reconfig was refused", "err", err, "code", "ZD-3204")
 		return jute.ErrBadArguments
 	}
 	var voters []Member
@@ -217,13 +217,13 @@ func (s *Server) vetReconfig(body []byte) jute.Code {
 		}
 	}
 	if addresses > reachAddressesMax {
-		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses, "most", reachAddressesMax)
+		s.log.Warn("a reconfig was refused: its voters have too many addresses", "addresses", addresses, "most", reachAddressesMax, "code", "ZD-3205")
 		return jute.ErrBadArguments
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	if n := s.peer.Reachable(ctx, voters); n <= len(voters)/2 {
-		s.log.Warn("a reconfig was refused: too few of the voters it asks for answer", "answer", n, "voters", len(voters))
+		s.log.Warn("a reconfig was refused: too few of the voters it asks for answer", "answer", n, "voters", len(voters), "code", "ZD-3206")
 		return jute.ErrNewConfigNoQuorum
 	}
 	return jute.OK

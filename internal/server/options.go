@@ -17,6 +17,16 @@ type Member = quorum.Member
 // DivergedError is what Failed delivers of a server that a majority proved wrong.
 type DivergedError = quorum.DivergedError
 
+// DivergedAloneError and UndecidedError are what Failed delivers where no majority can tell
+// which state is right.
+type (
+	DivergedAloneError = quorum.DivergedAloneError
+	UndecidedError     = quorum.UndecidedError
+)
+
+// ErrTwin is in what Failed delivers of a server under whose id another one runs.
+var ErrTwin = quorum.ErrTwin
+
 // PanicError is what Failed delivers of a server on which applying an entry panicked. The
 // process had best end without Close, which waits for connections to end.
 type PanicError = quorum.PanicError

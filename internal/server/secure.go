@@ -52,7 +52,7 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client, []byte) {
 	conn, ids, err := s.startTLS(&replayed{Conn: nc, head: head})
 	if err != nil {
-		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err)
+		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err, "code", "ZD-4005")
 		linger(nc) // the alert that tells the client why must reach it
 		return nil, nil, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -88,7 +89,7 @@ func Open(opt Options) (*Server, error) {
 		return nil, fmt.Errorf("start server %d: %w", opt.ID, err)
 	}
 	if opt.MaxFrame > MaxFrameMax {
-		return nil, fmt.Errorf("open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
+		return nil, runbook.Errorf("ZD-1102", "open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
 	}
 	s := &Server{
 		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), listening: make(chan struct{}, 1),
@@ -99,7 +100,7 @@ func Open(opt Options) (*Server, error) {
 	s.stages = newStages(s.meters.Registry)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
-		return nil, err
+		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)
 	}
 	opt.Settings.Schemes, s.auth = registry.Schemes(), registry
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
@@ -154,7 +155,7 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	var err error
 	if listener != nil {
 		if opt.PeerTLS.Keys, err = quorum.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
-			return err
+			return runbook.Errorf("ZD-1203", "%w", err)
 		}
 	}
 	begin, err := s.beginning(opt, listener)
@@ -234,7 +235,7 @@ func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", opt.PeerListen)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)", opt.PeerListen, err, opt.ID)
+		return nil, nil, runbook.Errorf("ZD-1103", "listen for peers on %s: %w (is another server running there? does the server.%d line name this host?)", opt.PeerListen, err, opt.ID)
 	}
 	return opt.Members, l, nil
 }
@@ -243,9 +244,9 @@ func listenForPeers(opt Options) ([]quorum.Member, net.Listener, error) {
 func (s *Server) fail(err error) {
 	s.meters.Unrecoverable.Inc()
 	if broken := (*storage.FatalError)(nil); errors.As(err, &broken) {
-		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err)
+		s.log.Error("the transaction log can't be written; this server stops, and finds out at its next start what is on the disk", "err", err, "code", "ZD-2001")
 	} else {
-		s.log.Error("this server can't go on and stops", "err", err)
+		s.log.Error("this server can't go on and stops", "err", err, "code", "ZD-2003")
 	}
 	select {
 	case s.fatal <- err:
@@ -318,7 +319,7 @@ func (s *Server) listenForClients(addr string) (net.Listener, error) {
 	}
 	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for clients on %s: %w (is another server running there?)", addr, err)
+		return nil, runbook.Errorf("ZD-1104", "listen for clients on %s: %w (is another server running there?)", addr, err)
 	}
 	if s.opt.Backlog > 0 {
 		socket.SetBacklog(l, s.opt.Backlog)
@@ -337,14 +338,14 @@ func (s *Server) accept(l net.Listener, secure bool) {
 		}
 		if err != nil {
 			// Out of descriptors, most likely: those in use must close first.
-			s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err)
+			s.clientLog.Error("a client could not be accepted; raise the limit of open files if this persists", "err", err, "code", "ZD-4003")
 			s.pause(pause)
 			pause = min(2*pause, acceptPauseMax)
 			continue
 		}
 		pause = acceptPauseMin
 		if why := s.admit(nc); why != "" {
-			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why)
+			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
 			s.meters.ConnectionRejected.Inc()
 			nc.Close()
 			continue

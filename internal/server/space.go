@@ -100,7 +100,7 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	if err != nil {
 		seen.level, seen.low, seen.short, seen.fault = before.level, before.low, before.short, err.Error()
 		if seen.fault != before.fault {
-			s.log.Error("the free space can't be told; clients' writes go on as before", "err", err)
+			s.log.Error("the free space can't be told; clients' writes go on as before", "err", err, "code", "ZD-2020")
 		}
 		return s.handOver(before, seen)
 	}
@@ -130,10 +130,10 @@ func (s *Server) reportSpace(before storage.SpaceLevel, now storage.SpaceState) 
 	where := []any{"dataDir", s.opt.DataDir, "dataLogDir", s.opt.LogDir, "freeBytes", now.Free, "ofBytes", now.Total}
 	switch {
 	case now.Level == storage.SpaceRefuse:
-		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted", where...)
+		s.log.Error("the disk is nearly full: this server refuses its clients' writes until there is room; make some, or enlarge the file system; reads go on, and nothing needs to be restarted", append(where, "code", "ZD-2021")...)
 	case before == storage.SpaceRefuse:
 		s.log.Info("there is room on the disk again: clients' writes are accepted", where...)
 	case now.Level == storage.SpaceWarn:
-		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk", where...)
+		s.log.Warn("the disk fills up; this server refuses its clients' writes once less than 1 GiB is free, or a tenth of a small disk", append(where, "code", "ZD-2022")...)
 	}
 }

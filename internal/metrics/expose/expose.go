@@ -130,7 +130,7 @@ func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if err := s.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
-		log.Error("the endpoint for metrics has ended", "address", l.Addr().String(), "err", err)
+		log.Error("the endpoint for metrics has ended", "address", l.Addr().String(), "err", err, "code", "ZD-4016")
 	}
 }
 

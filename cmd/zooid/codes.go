@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// errorText returns err's message with its code.
+func errorText(err error) string { return runbook.Text(coded(err)) }
+
+// coded gives err the code of what it is about, if it has none.
+func coded(err error) error {
+	if runbook.Code(err) != "" {
+		return err
+	}
+	if code := codeOfKind(err); code != "" {
+		return runbook.Errorf(code, "%w", err)
+	}
+	return err
+}
+
+// codeOfKind returns the code of an error that packages without codes have made.
+func codeOfKind(err error) string {
+	switch {
+	case is[*storage.DamageError](err):
+		return "ZD-1110"
+	case is[*storage.FatalError](err):
+		return "ZD-2001"
+	case is[*storage.ClusterError](err):
+		return "ZD-1111"
+	case is[*storage.MissingError](err):
+		return "ZD-1112"
+	case is[*tree.NewerError](err):
+		return "ZD-1115"
+	case is[*server.DivergedAloneError](err):
+		return "ZD-3405"
+	case is[*server.DivergedError](err):
+		return "ZD-3406"
+	case is[*server.UndecidedError](err):
+		return "ZD-3408"
+	case is[*server.PanicError](err):
+		return "ZD-3420"
+	case errors.Is(err, server.ErrTwin):
+		return "ZD-1116"
+	case errors.Is(err, syscall.EWOULDBLOCK): // of a lock
+		return "ZD-1113"
+	case errors.Is(err, syscall.ENOSPC):
+		return "ZD-1114"
+	}
+	return ""
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}

@@ -1,0 +1,91 @@
+package runbook
+
+import (
+	"context"
+	"log/slog"
+)
+
+// messages has the codes of the log lines of packages that the simulator runs, which know nothing of codes. TestCodes
+// holds each text against the line that is logged.
+var messages = map[string]string{
+	"the last batch of the log was cut short by a crash; it was never acknowledged and is dropped":                                                                                                "ZD-2010",
+	"a damaged snapshot was passed over for an older one; check the disk":                                                                                                                         "ZD-2011",
+	"the data directory was new or empty and the log was not; the log has everything, and this server goes on. If the data directory's file system is not mounted, stop this server and mount it": "ZD-2012",
+	"IDENTITY is missing; it is written again from what the log says. If nobody removed it, check the file system":                                                                                "ZD-2013",
+	"a snapshot from a peer was half installed at the crash and is given up":                                                                                                                      "ZD-2014",
+	"a snapshot failed; the log is kept and it will be tried again":                                                                                                                               "ZD-2030",
+	"old snapshots and log segments could not be removed; the disk fills up if this persists":                                                                                                     "ZD-2031",
+	"an election could not be started": "ZD-3001",
+	"this server leads and its clock is not that of most others: it stamps by theirs; set the clock, and keep it by NTP": "ZD-3002",
+	"a leader's clock had run ahead: the ensemble's time is set back to that of most servers":                            "ZD-3003",
+	"this server leads no longer; there is no leader":                                                                    "ZD-3004",
+	"this server has lost its leader":                                                                                    "ZD-3005",
+	"there has been no leader for too long; client connections are closed until there is one":                            "ZD-3006",
+	"this server hears the leader, but the leader has not heard it for too long: check the network from here to there, and that this server is a member still; client connections are closed until it does": "ZD-3007",
+	"this server was stalled; no session is blamed for it, each gets its full timeout again":                                                                                                                "ZD-3008",
+	"a peer could not be accepted; raise the limit of open files if this goes on":                                                                                                                           "ZD-3101",
+	"there are too many connections to the peer port that have proven nothing; the oldest is closed":                                                                                                        "ZD-3102",
+	"a connection to the peer port was closed":           "ZD-3103",
+	"a peer was refused":                                 "ZD-3104",
+	"a peer can't be reached; this goes on until it can": "ZD-3105",
+	"a server asks to be let in and doesn't know the ensemble's secret: if it has lost its data, run 'zooid allow-join' with its id on this machine, or give it the secret by quorum.secretFile": "ZD-3110",
+	"a server is let in: it was given the ensemble's secret": "ZD-3111",
+	"the servers can't agree on a secret":                    "ZD-3112",
+	"the servers have not agreed on a secret yet: until all have met, whoever reaches the peer port may say that it is a server of an older version": "ZD-3113",
+	"a peer's raft message was not accepted":                                      "ZD-3120",
+	"a peer forwarded requests that can't be read":                                "ZD-3121",
+	"what a peer told of the members can't be read":                               "ZD-3122",
+	"the membership in /zookeeper/config can't be read; it is not followed":       "ZD-3208",
+	"a server has lost its data directory: it leaves the ensemble and joins anew": "ZD-3220",
+	"a server that lost its data could not be taken out; it is tried again":       "ZD-3221",
+	"a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again": "ZD-3222",
+	"a change of membership was not accepted; it is tried again":                                                                                          "ZD-3223",
+	"the addresses of former members can't be read; if one of them still has a vote, an operator has to name it in the configuration":                     "ZD-3224",
+	"the members' addresses could not be written; it is tried again":                                                                                      "ZD-3225",
+	"a server runs a version that is too old for this ensemble: it is sent nothing until it is upgraded; its data stays as it is":                         "ZD-3301",
+	"a peer's snapshot was not accepted":                           "ZD-3310",
+	"a snapshot could not be sent; it is tried again":              "ZD-3311",
+	"a snapshot of a peer did not arrive whole; what came is kept": "ZD-3312",
+	"a peer's snapshot is refused, and this server goes on as it is, behind the others; if this comes again, upgrade this server if the peer runs a newer version, else make another server lead (restart the peer), and check the peer's disk": "ZD-3313",
+	"this server and another have different states after the same entry: all voters are asked, a majority decides":                                                                                                                              "ZD-3401",
+	"a majority has this server's state: it goes on":                                       "ZD-3402",
+	"invariant broken: an applied write is not the first unanswered one of its connection": "ZD-3407",
+	"a peer's decisions to skip entries can't be read":                                     "ZD-3410",
+	"a peer waits for a decision to skip an entry that this server has applied: it can't be skipped here. Run on all servers the version that runs here; or run 'zooid skip-entry' here, which tells another way": "ZD-3411",
+	"a decision to skip an entry could not be taken over; the entry is not sent here without it":                                                                                                                  "ZD-3412",
+	"the ensemble skips a log entry by its operators' decision: this server takes that over":                                                                                                                      "ZD-3413",
+	"nothing is applied from this entry on until all members have decided to skip it: run 'zooid skip-entry' on the servers that are missing, and start them":                                                     "ZD-3414",
+	"a decision that a peer told is void: the entry is applied":                                                                                                                                                   "ZD-3415",
+	"a log entry is skipped, as all members have decided":                                                                                                                                                         "ZD-3416",
+	"a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is":                                                     "ZD-3417",
+	"refused a request: it exceeds a limit (see docs/limits.md)":                                                                                                                                                  "ZD-4006",
+	"a client failed to authenticate":                              "ZD-4007",
+	"a client failed to log in and stays (allowSaslFailedClients)": "ZD-4008",
+	"a client failed to log in":                                    "ZD-4009",
+}
+
+// OfMessage returns the code of a log line that doesn't carry one itself, or "".
+func OfMessage(message string) string { return messages[message] }
+
+// Handler returns a handler that adds their codes to the log lines of such packages.
+func Handler(h slog.Handler) slog.Handler { return &coder{h} }
+
+// coder is a slog.Handler that adds codes.
+type coder struct{ slog.Handler }
+
+// Handle writes a line, with its code if it has none itself.
+func (h *coder) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		if code := messages[r.Message]; code != "" {
+			r = r.Clone()
+			r.AddAttrs(slog.String("code", code))
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler that adds codes, too.
+func (h *coder) WithAttrs(attrs []slog.Attr) slog.Handler { return &coder{h.Handler.WithAttrs(attrs)} }
+
+// WithGroup returns a handler that adds codes, too.
+func (h *coder) WithGroup(name string) slog.Handler { return &coder{h.Handler.WithGroup(name)} }
