@@ -27,3 +27,15 @@ func TestAnswersAreWhole(t *testing.T) {
 		t.Errorf("beyond it: %v", err)
 	}
 }
+
+// TestEmptyLists: a server without watches may answer wchc and wchp with nothing; any other word gets an answer.
+func TestEmptyLists(t *testing.T) {
+	t.Parallel()
+	address := freeport.Serve(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 4)) })
+	var a Access
+	for word, empty := range map[string]bool{"wchc": true, "wchp": true, "mntr": false, "ruok": false} {
+		if reply, err := a.Ask(t.Context(), address, word); reply != "" || (err == nil) != empty {
+			t.Errorf("%s: %q, %v", word, reply, err)
+		}
+	}
+}

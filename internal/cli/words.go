@@ -73,7 +73,9 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 			if len(answers) > 1 {
 				s.out.printf("%s\n", s.out.paint(blue, v.Server))
 			}
-			s.out.printf("%s\n", strings.TrimRight(v.Reply, "\n"))
+			if reply := strings.TrimRight(v.Reply, "\n"); reply != "" { // there may be no watches to list
+				s.out.printf("%s\n", reply)
+			}
 		})
 	}
 	if failed > 0 {

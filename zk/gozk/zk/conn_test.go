@@ -2,12 +2,14 @@ package zk_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/freeport"
 	zooid "github.com/zooid-project/zooid/zk"
 	"github.com/zooid-project/zooid/zk/gozk/zk"
 	"github.com/zooid-project/zooid/zk/zktest"
@@ -281,6 +283,21 @@ func TestFourLetterWords(t *testing.T) {
 	}
 	if well := zk.FLWRuok(servers, patience); !well[0] || well[1] {
 		t.Errorf("ruok: %v", well)
+	}
+}
+
+// TestEmptyAnswers: an empty list of connections is no error, and no answer to ruok or srvr is no good one.
+func TestEmptyAnswers(t *testing.T) {
+	t.Parallel()
+	servers := []string{freeport.Serve(t, func(c net.Conn) { io.ReadFull(c, make([]byte, 4)) })}
+	if clients, ok := zk.FLWCons(servers, patience); !ok || clients[0].Error != nil || len(clients[0].Clients) > 0 {
+		t.Errorf("cons: %v %+v", ok, clients[0])
+	}
+	if well := zk.FLWRuok(servers, patience); well[0] {
+		t.Error("ruok: it is well")
+	}
+	if stats, ok := zk.FLWSrvr(servers, patience); ok || stats[0].Error == nil {
+		t.Errorf("srvr: %v %+v", ok, stats[0])
 	}
 }
 

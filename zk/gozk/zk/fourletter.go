@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -84,11 +85,15 @@ type ServerClients struct {
 // wordBytesMax bounds a server's answer: a million connections of it.
 const wordBytesMax = 256 << 20
 
-// word asks a server a four-letter word.
+// word asks a server a four-letter word. A server without anything to list may answer with nothing.
 func word(server, name string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return ask.Word(ctx, nil, server, name, wordBytesMax)
+	answer, err := ask.Word(ctx, nil, server, name, wordBytesMax)
+	if errors.Is(err, ask.ErrNoAnswer) {
+		err = nil
+	}
+	return answer, err
 }
 
 // FLWRuok reports of each server whether it says that it is well.
