@@ -66,7 +66,9 @@ func ExampleOptions_getTLSConfig() {
 	defer c.Close()
 }
 
-// A login by SASL, on connections that nobody can listen to.
+// A login by SASL DIGEST-MD5 on connections that nobody can listen to. RootCAs says which servers the client trusts;
+// the name and password are used inside of TLS only, on the servers' secure ports. The identities that it prints are
+// the client's address and the user, as in [{ip 10.0.0.5} {sasl app}] <nil>.
 func Example_saslOverTLS() {
 	authorities := x509.NewCertPool()
 	pem, err := os.ReadFile("ca.pem")

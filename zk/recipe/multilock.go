@@ -22,13 +22,19 @@ type HeldAll struct {
 
 // LockAll acquires all of the locks or none. Whatever order they are given in, it
 // takes them in the order of their paths, so that two callers who want the same
-// locks never wait for each other.
+// locks never wait for each other. Locks that one client takes on one path, both
+// sides of an RWLock among them, would wait for each other for ever: that is an error.
 func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	if len(lockers) == 0 {
 		return nil, errors.New("recipe: lock all: no locks given")
 	}
 	sorted := slices.Clone(lockers)
 	slices.SortStableFunc(sorted, func(a, b Locker) int { return strings.Compare(a.Path(), b.Path()) })
+	for i, l := range sorted {
+		if slices.ContainsFunc(sorted[i+1:], func(other Locker) bool { return sameLock(l, other) }) {
+			return nil, fmt.Errorf("recipe: lock all: the lock %s is given twice and would wait for itself", l.Path())
+		}
+	}
 	all := new(HeldAll)
 	for _, l := range sorted {
 		h, err := l.Lock(ctx)
@@ -42,6 +48,23 @@ func LockAll(ctx context.Context, lockers ...Locker) (*HeldAll, error) {
 	}
 	all.renew(context.WithoutCancel(ctx))
 	return all, nil
+}
+
+// sameLock reports whether two lockers queue in one directory through one client.
+func sameLock(a, b Locker) bool {
+	x, y := lineOf(a), lineOf(b)
+	return x != nil && y != nil && x.c == y.c && x.dir == y.dir
+}
+
+// lineOf returns the line of one of this package's locks, nil for another Locker.
+func lineOf(l Locker) *line {
+	switch l := l.(type) {
+	case *Mutex:
+		return &l.line
+	case *Side:
+		return &l.line
+	}
+	return nil
 }
 
 // renew makes a context that ends with that of any lock.

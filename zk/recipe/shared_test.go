@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,6 +169,33 @@ func TestSemaphoreLoss(t *testing.T) {
 		if got.Token() <= lease.Token() {
 			t.Errorf("token 0x%x after 0x%x", got.Token(), lease.Token())
 		}
+	})
+}
+
+// One lock given twice is refused before anything is locked. The same path through
+// another client may be another ensemble's.
+func TestLockAllTwice(t *testing.T) {
+	each(t, func(a *arena) {
+		c := a.client()
+		opt := recipe.Options{}
+		rw := recipe.NewRWLock(c, "/b", opt)
+		for name, lockers := range map[string][]recipe.Locker{
+			"one mutex":     {recipe.NewMutex(c, "/b", opt), recipe.NewMutex(c, "/a", opt), recipe.NewMutex(c, "/b", opt)},
+			"both sides":    {rw.Reader(), rw.Writer()},
+			"three readers": {rw.Reader(), rw.Reader(), rw.Reader()},
+		} {
+			ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
+			if _, err := recipe.LockAll(ctx, lockers...); err == nil || !strings.Contains(err.Error(), "the lock /b is given twice") {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+		if left := a.children(c, "/"); slices.Contains(left, "a") || slices.Contains(left, "b") {
+			t.Errorf("something was locked: %v", left)
+		}
+		both, err := recipe.LockAll(a.ctx, recipe.NewRWLock(c, "/b", opt).Reader(), recipe.NewRWLock(a.client(), "/b", opt).Reader())
+		a.must(err)
+		a.must(both.Unlock(a.ctx))
 	})
 }
 
