@@ -14,13 +14,14 @@ import (
 	"github.com/zooid-project/zooid/internal/runbook"
 )
 
-const completionHelp = `usage: zooid completion bash|zsh
+const completionHelp = `usage: zooid completion bash|zsh|fish
 
 Prints what makes a shell complete zooid's commands, and those of zooid cli with their
-flags. In ~/.bashrc or ~/.zshrc:
+flags. In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish:
 
   source <(zooid completion bash)
   source <(zooid completion zsh)
+  zooid completion fish | source
 `
 
 // completionScript is for bash, and for zsh with its emulation of bash's completion.
@@ -28,13 +29,16 @@ flags. In ~/.bashrc or ~/.zshrc:
 //go:embed completion.bash
 var completionScript string
 
+//go:embed completion.fish
+var fishScript string
+
 // runCompletion prints the script with what can be completed filled in.
 func runCompletion(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, completionHelp)
 		return 0
 	}
-	if len(args) != 1 || args[0] != "bash" && args[0] != "zsh" {
+	if len(args) != 1 || !slices.Contains([]string{"bash", "zsh", "fish"}, args[0]) {
 		fmt.Fprint(stderr, completionHelp)
 		return 2
 	}
@@ -43,27 +47,39 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid completion:", runbook.Text(err))
 		return 1
 	}
-	var names, cases []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	words := slices.Sorted(maps.Keys(shell))
-	for _, word := range words {
-		cases = append(cases, fmt.Sprintf("\t\t%s) words='%s' ;;\n", word, strings.Join(shell[word], " ")))
-	}
-	switches, valued := cli.StartFlags()
-	script := strings.NewReplacer(
-		"@COMMANDS@", strings.Join(names, " "), "@FLAGS@", strings.Join(append(switches, valued...), " "),
-		"@VALUED@", strings.Join(valued, "|"), "@WORDS@", strings.Join(words, " "), "\t\t@CASES@\n", strings.Join(cases, ""),
-	).Replace(completionScript)
-	if args[0] == "zsh" {
-		script = "autoload -U +X bashcompinit && bashcompinit\n" + script
+	var script string
+	switch args[0] {
+	case "bash":
+		script = filledIn(completionScript, "\t\t@CASES@\n", "\t\t%s) words='%s' ;;\n", shell)
+	case "zsh":
+		script = "autoload -U +X bashcompinit && bashcompinit\n" +
+			filledIn(completionScript, "\t\t@CASES@\n", "\t\t%s) words='%s' ;;\n", shell)
+	case "fish":
+		script = filledIn(fishScript, "        @CASES@\n", "        case %s\n            string split ' ' -- '%s'\n", shell)
 	}
 	if _, err := io.WriteString(stdout, script); err != nil {
 		fmt.Fprintln(stderr, "zooid completion:", runbook.Text(err))
 		return 1
 	}
 	return 0
+}
+
+// filledIn returns a script with the names of commands and flags in it. at is replaced by a
+// line or two of the form for each command of the shell, made of its name and its flags.
+func filledIn(script, at, form string, shell map[string][]string) string {
+	var names, cases []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	words := slices.Sorted(maps.Keys(shell))
+	for _, word := range words {
+		cases = append(cases, fmt.Sprintf(form, word, strings.Join(shell[word], " ")))
+	}
+	switches, valued := cli.StartFlags()
+	return strings.NewReplacer(
+		"@COMMANDS@", strings.Join(names, " "), "@FLAGS@", strings.Join(append(switches, valued...), " "),
+		"@VALUED@", strings.Join(valued, "|"), "@WORDS@", strings.Join(words, " "), at, strings.Join(cases, ""),
+	).Replace(script)
 }
 
 // shellWords returns the first words of the commands of zooid cli, each with the flags

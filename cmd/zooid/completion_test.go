@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,5 +54,45 @@ func TestCompletion(t *testing.T) {
 	script.Reset()
 	if code := run([]string{"completion", "zsh"}, &script, &errs); code != 0 || !strings.HasPrefix(script.String(), "autoload") {
 		t.Errorf("zsh: exit code %d: %s", code, script.String())
+	}
+}
+
+// TestFishCompletion has fish complete command lines.
+func TestFishCompletion(t *testing.T) {
+	t.Parallel()
+	var script, errs bytes.Buffer
+	if code := run([]string{"completion", "fish"}, &script, &errs); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	if strings.Contains(script.String(), "@") {
+		t.Errorf("something is not filled in: %s", script.String())
+	}
+	fish, err := exec.LookPath("fish")
+	if err != nil {
+		t.Skip("there is no fish")
+	}
+	for line, want := range map[string]string{
+		"zooid stat":                     "status",
+		"zooid c":                        "check cli completion",
+		"zooid cli mir":                  "mirror",
+		"zooid cli -waitf":               "-waitforconnection",
+		"zooid cli -tls-c":               "-tls-ca -tls-cert",
+		"zooid cli -server zk1 deletea":  "deleteall",
+		"zooid cli -server zk1:1 creat":  "create",
+		"zooid cli -r create -":          "-c -e -o -p -s -t",
+		"zooid cli stat -":               "-i -n -o -w",
+		"zooid cli get nosuch":           "",
+		"zooid server zo":                "",
+		"zooid cli nosuch -":             "",
+		"zooid cli -server zk1 create -": "-c -e -o -p -s -t",
+	} {
+		program := script.String() + "\ncomplete -C '" + line + "'"
+		c := exec.Command(fish, "--no-config", "-c", program)
+		c.Dir, c.Env = t.TempDir(), append(os.Environ(), "HOME="+t.TempDir()) // no files to offer, none of the user's
+		out, err := c.CombinedOutput()
+		got := slices.Sorted(strings.FieldsSeq(string(out)))
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
+		}
 	}
 }
