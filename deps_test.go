@@ -55,7 +55,8 @@ internal/admin:   jute internal/config internal/fourletter internal/lograte inte
 internal/history: jute
 internal/traffic: jute internal/history
 internal/terminal:
-internal/check:   jute internal/history internal/terminal
+internal/check/acls: jute
+internal/check:   jute internal/history internal/check/acls
 internal/bench/wire: jute
 internal/bench/chart:
 internal/bench/floor: jute internal/bench/wire
@@ -73,7 +74,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

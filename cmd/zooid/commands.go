@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/zooid-project/zooid/internal/bench"
-	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/status"
 )
@@ -23,7 +22,7 @@ func commands() []command {
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
-		{"check", "HISTORY…", "check recorded histories against the order rules", check.Main},
+		{"check", "HISTORY…", "check recorded histories against the order rules", runCheck},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
 		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", runImport},

@@ -3,6 +3,7 @@ package check
 import (
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -97,7 +98,7 @@ func decodeOps(ops []jute.MultiOp, kind jute.Op, d *jute.Decoder) ([]jute.MultiO
 		}
 		return append(ops, list...), jute.OK
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		o.Path, o.Data, o.ACL, o.Flags = d.String(), d.Buffer(), decodeACL(d), jute.CreateMode(d.Int())
+		o.Path, o.Data, o.ACL, o.Flags = d.String(), d.Buffer(), acls.Decode(d), jute.CreateMode(d.Int())
 		if kind == jute.OpCreateTTL {
 			o.TTL = d.Long()
 		}
@@ -184,7 +185,7 @@ func (m *model) create(r *request, o *jute.MultiOp, n *node) outcome {
 	if strings.LastIndexByte(path, '/') < 0 || strings.IndexByte(path, 0) >= 0 {
 		return outcome{err: jute.ErrBadArguments}
 	}
-	acl, code := fixACL(o.ACL, r.ids)
+	acl, code := acls.Fix(o.ACL, r.ids)
 	if code != jute.OK {
 		return outcome{err: code}
 	}
@@ -217,7 +218,7 @@ func (m *model) create(r *request, o *jute.MultiOp, n *node) outcome {
 	if up.life == ephemeral {
 		return outcome{err: jute.ErrNoChildrenForEphemerals, n: n, shaky: shaky}
 	}
-	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl, open: openTo(acl)})
+	s := m.newState(&state{czxid: r.zxid, mzxid: r.zxid, pzxid: r.zxid, ctime: r.stamp, mtime: r.stamp, data: o.Data, acl: acl, open: acls.Open(acl)})
 	switch {
 	case o.Op == jute.OpCreateContainer:
 		s.life = container
@@ -356,7 +357,7 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	if jute.CheckPath(q.Path) != nil {
 		return outcome{err: jute.ErrBadArguments}
 	}
-	acl, code := fixACL(q.ACL, r.ids)
+	acl, code := acls.Fix(q.ACL, r.ids)
 	if code != jute.OK {
 		return outcome{err: code}
 	}
@@ -369,7 +370,7 @@ func (m *model) setACL(r *request, q *jute.SetACLRequest) outcome {
 	}
 	next := m.newState(s)
 	next.aversion++
-	next.acl, next.open = acl, openTo(acl)
+	next.acl, next.open = acl, acls.Open(acl)
 	m.set(n, r.zxid, next)
 	return outcome{n: n, s: next, shaky: n.opaque}
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
 	"github.com/zooid-project/zooid/jute"
@@ -581,7 +582,7 @@ func (r *replica) fire(zxid int64) {
 					continue
 				}
 				told = append(told, k)
-				if permits(f.acl, jute.PermRead, k.client.ids) || r.e.opt.EventsUnfiltered {
+				if acls.Permits(f.acl, jute.PermRead, k.client.ids) || r.e.opt.EventsUnfiltered {
 					k.out = append(k.out, r.note(k, f.typ, f.n.path, zxid))
 				}
 			}
@@ -733,7 +734,7 @@ func (r *replica) readNode(op jute.Op, path string, ids []jute.ID) (jute.Code, [
 	if s == nil {
 		return jute.ErrNoNode, nil
 	}
-	if !permits(s.acl, perms, ids) {
+	if !acls.Permits(s.acl, perms, ids) {
 		return jute.ErrNoAuth, nil
 	}
 	stat := s.stat()
@@ -747,7 +748,7 @@ func (r *replica) readNode(op jute.Op, path string, ids []jute.ID) (jute.Code, [
 	case jute.OpExists:
 		return jute.OK, stat.Append(nil)
 	case jute.OpGetACL:
-		return jute.OK, stat.Append(jute.AppendACLs(nil, maskACL(s.acl, ids)))
+		return jute.OK, stat.Append(jute.AppendACLs(nil, acls.Mask(s.acl, ids)))
 	case jute.OpGetChildren:
 		return jute.OK, jute.AppendStrings(nil, names)
 	case jute.OpGetAllChildrenNumber:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -264,7 +265,7 @@ func (c *checker) unheardOf(p *placement) bool {
 			list = f.n.child
 		}
 		for _, w := range list {
-			if !w.conn.gone && w.conn.maxReply >= p.zxid && w.mode&(modeStandard|modePersistent) != 0 && (c.opt.EventsUnfiltered || permits(f.acl, jute.PermRead, w.conn.ids)) {
+			if !w.conn.gone && w.conn.maxReply >= p.zxid && w.mode&(modeStandard|modePersistent) != 0 && (c.opt.EventsUnfiltered || acls.Permits(f.acl, jute.PermRead, w.conn.ids)) {
 				return true
 			}
 		}

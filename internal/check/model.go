@@ -3,6 +3,7 @@ package check
 import (
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -51,7 +52,7 @@ type state struct {
 
 // permits is permits of s's ACL.
 func (s *state) permits(perms jute.Perm, ids []jute.ID) bool {
-	return s.open&perms != 0 || permits(s.acl, perms, ids)
+	return s.open&perms != 0 || acls.Permits(s.acl, perms, ids)
 }
 
 // A node is everything ever known of one path, existing or not.
@@ -130,7 +131,7 @@ func newModel(opt *Options) *model {
 	for _, p := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		n := m.node(p)
 		acl := jute.WorldACL(jute.PermAll)
-		n.last = &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl, open: openTo(acl)}
+		n.last = &state{ctime: zero, mtime: zero, data: []byte{}, acl: acl, open: acls.Open(acl)}
 		if n.parent != nil {
 			m.link(n)
 			n.parent.last.numChildren++
@@ -282,7 +283,7 @@ func (m *model) allows(n *node, s *state, perms jute.Perm, ids []jute.ID) bool {
 	if len(m.lag) == 0 {
 		return s.permits(perms, ids)
 	}
-	return permits(m.aclOf(n, s), perms, ids)
+	return acls.Permits(m.aclOf(n, s), perms, ids)
 }
 
 // aclOf returns the ACL by which a write to n is judged.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -126,7 +127,7 @@ func (c *checker) readNode(op jute.Op, n *node, ids []jute.ID, w *shown) mismatc
 
 func (c *checker) readACL(n *node, s *state, ids []jute.ID, w *shown) mismatch {
 	c.dec.Reset(w.rep.Body)
-	got, want := decodeACL(&c.dec), maskACL(s.acl, ids)
+	got, want := acls.Decode(&c.dec), acls.Mask(s.acl, ids)
 	same := len(got) == len(want)
 	for i := 0; same && i < len(got); i++ {
 		same = got[i] == want[i]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/check/acls"
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -133,7 +134,7 @@ func (c *checker) expect(k *conn, f *fired, told []*conn, zxid int64, loose, sta
 	if k.gone {
 		return told
 	}
-	denied := !c.opt.EventsUnfiltered && !permits(f.acl, jute.PermRead, k.ids)
+	denied := !c.opt.EventsUnfiltered && !acls.Permits(f.acl, jute.PermRead, k.ids)
 	if zxid > k.maxReply && !denied {
 		last := len(k.expected) - 1
 		if k.optional > k.trailing && last >= 0 && k.expected[last].zxid < zxid && !(c.opt.Quiesced && !k.closed) {

@@ -186,10 +186,8 @@ func describe(err error) failureJSON {
 		f.Path = m.Path
 		return f // the error names the operation
 	}
-	if _, plain := err.(*zk.Error); !plain {
-		if h, ok := err.(*hintError); !ok || h.err != error(e) {
-			return f // someone has said more than the code does
-		}
+	if err.Error() != e.Error() {
+		return f // someone has said more than the code does
 	}
 	f.Error = zkCliText(code, e)
 	if f.Hint == "" {

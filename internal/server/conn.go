@@ -284,7 +284,7 @@ func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int
 	defer func() { s.stages.decode.Observe(s.now() - now) }()
 	for {
 		n, err := s.replica.Receive(c, in[used:], now)
-		if used += n; err != replica.ErrUntold {
+		if used += n; !errors.Is(err, replica.ErrUntold) {
 			return used, err
 		}
 		if s.flushOwn(nc, c) {

@@ -1,4 +1,6 @@
-package check
+//go:build unix
+
+package main
 
 import (
 	"fmt"
@@ -8,19 +10,19 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// progressPeriod is how often the line changes.
-const progressPeriod = 200 * time.Millisecond
+// checkProgressPeriod is how often the line changes.
+const checkProgressPeriod = 200 * time.Millisecond
 
-// progress is a line on a terminal, written over and over, that tells how far a
+// checkProgress is a line on a terminal, written over and over, that tells how far a
 // check is. It is silent where it isn't a terminal.
-type progress struct {
+type checkProgress struct {
 	w     io.Writer // nil if nobody would see it
 	start time.Time
 	last  time.Time // when the line was last written
 }
 
-func newProgress(w io.Writer) *progress {
-	p := &progress{}
+func newCheckProgress(w io.Writer) *checkProgress {
+	p := &checkProgress{}
 	if terminal.Is(w) {
 		p.w = w
 	}
@@ -28,12 +30,12 @@ func newProgress(w io.Writer) *progress {
 }
 
 // checking is for Options.Progress.
-func (p *progress) checking(done, total int) {
+func (p *checkProgress) checking(done, total int) {
 	now := time.Now()
 	if p.start.IsZero() {
 		p.start = now
 	}
-	if p.w == nil || now.Sub(p.last) < progressPeriod {
+	if p.w == nil || now.Sub(p.last) < checkProgressPeriod {
 		return
 	}
 	p.last = now
@@ -42,14 +44,14 @@ func (p *progress) checking(done, total int) {
 }
 
 // reading tells which file is being read.
-func (p *progress) reading(name string) {
+func (p *checkProgress) reading(name string) {
 	if p.w != nil {
 		fmt.Fprintf(p.w, "\r\x1b[Kreading %s", name)
 	}
 }
 
 // end wipes the line.
-func (p *progress) end() {
+func (p *checkProgress) end() {
 	if p.w != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}

@@ -1,4 +1,6 @@
-package check
+// Package acls is what the checker's naive model knows of ACLs: who is admitted, and what a server makes of an ACL that a
+// client sends. It shares no code with the server's.
+package acls
 
 import (
 	"bytes"
@@ -8,15 +10,15 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// everyone is nearly every ACL, and everyoneRecord how it is written: all that
-// say so share one.
+// everyone is nearly every ACL, and everyoneRecord how it is written. All ACLs that
+// say the same share one value.
 var (
 	everyone       = jute.WorldACL(jute.PermAll)
 	everyoneRecord = jute.AppendACLs(nil, everyone)
 )
 
-// decodeACL decodes an ACL, which nobody may change.
-func decodeACL(d *jute.Decoder) []jute.ACL {
+// Decode decodes an ACL. The result may be shared and must not be changed.
+func Decode(d *jute.Decoder) []jute.ACL {
 	rest := d.Rest()
 	if bytes.HasPrefix(rest, everyoneRecord) {
 		d.Reset(rest[len(everyoneRecord):])
@@ -25,8 +27,8 @@ func decodeACL(d *jute.Decoder) []jute.ACL {
 	return jute.DecodeACLs(d)
 }
 
-// permits says whether one of ids is granted any permission in perms.
-func permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
+// Permits reports whether one of ids is granted any permission in perms.
+func Permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
 	if len(acl) == 0 {
 		return true
 	}
@@ -49,8 +51,8 @@ func permits(acl []jute.ACL, perms jute.Perm, ids []jute.ID) bool {
 	return false
 }
 
-// openTo returns what an ACL grants to everybody.
-func openTo(acl []jute.ACL) (perms jute.Perm) {
+// Open returns what an ACL grants to everybody.
+func Open(acl []jute.ACL) (perms jute.Perm) {
 	if len(acl) == 0 {
 		return jute.PermAll
 	}
@@ -74,15 +76,15 @@ func idMatches(want, have jute.ID) bool {
 	return err == nil && prefix.Contains(addr)
 }
 
-// authenticated says whether scheme "auth" in an ACL stands for an identity of
+// authenticated reports whether scheme "auth" in an ACL stands for an identity of
 // this scheme.
 func authenticated(scheme string) bool {
 	return scheme == "digest" || scheme == "sasl" || scheme == "x509"
 }
 
-// fixACL does what the server does to the ACL of a create or setACL: drop
+// Fix does what the server does to the ACL of a create or setACL: drop
 // duplicates, expand "auth", refuse what no provider knows.
-func fixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
+func Fix(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, jute.Code) {
 	if len(acl) == 1 && acl[0].ID.Scheme == "world" && acl[0].ID.ID == "anyone" {
 		return acl, jute.OK // nearly every ACL
 	}
@@ -138,9 +140,9 @@ func validID(id jute.ID) bool {
 	return true
 }
 
-// maskACL hides the digests from a reader without ADMIN.
-func maskACL(acl []jute.ACL, ids []jute.ID) []jute.ACL {
-	if permits(acl, jute.PermAdmin, ids) {
+// Mask hides the digests from a reader without ADMIN.
+func Mask(acl []jute.ACL, ids []jute.ID) []jute.ACL {
+	if Permits(acl, jute.PermAdmin, ids) {
 		return acl
 	}
 	masked := make([]jute.ACL, len(acl))

@@ -1,4 +1,6 @@
-package check
+//go:build unix
+
+package main
 
 import (
 	"errors"
@@ -10,21 +12,22 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
 )
 
-// The exit codes of Main.
+// The exit codes of zooid check.
 const (
-	exitOK       = 0
-	exitViolated = 1 // a promise was broken
-	exitUsage    = 2 // the arguments or a file make no sense
+	checkOK       = 0
+	checkViolated = 1 // a promise was broken
+	checkUsage    = 2 // the arguments or a file make no sense
 )
 
-// gcPercent lets the heap grow to five times what is known to be in use before it
+// checkGCPercent lets the heap grow to five times what is known to be in use before it
 // is looked through again.
-const gcPercent = 400
+const checkGCPercent = 400
 
-const usage = `usage: zooid check [flags] HISTORY...
+const checkHelp = `usage: zooid check [flags] HISTORY...
 
 Checks what journalling clients recorded, and the servers' logs if they were
 dumped into the same files, against everything Zooid promises. Several files
@@ -32,14 +35,14 @@ recorded at the same time on one host are checked as one history.
 
 `
 
-// Main is "zooid check": it reads the histories named in args, checks them and
-// prints the report. It returns the exit code: 0 if nothing is violated, 1 if
-// something is, 2 if it could not tell.
-func Main(args []string, stdout, stderr io.Writer) int {
+// runCheck reads the histories named in args, checks them and prints the report. It
+// returns the exit code: 0 if nothing is violated, 1 if something is, 2 if it could
+// not tell.
+func runCheck(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprint(stderr, usage)
+		fmt.Fprint(stderr, checkHelp)
 		flags.PrintDefaults()
 	}
 	apache := flags.String("apache", "", "the servers are Apache's of this `release`, such as 3.8.0: expect what it promises")
@@ -52,46 +55,46 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	limit := flags.Int("max", 20, "print at most this many violations")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
+			return checkOK
 		}
-		return exitUsage
+		return checkUsage
 	}
 	if flags.NArg() == 0 {
 		flags.Usage()
-		return exitUsage
+		return checkUsage
 	}
-	opt := Options{}
+	opt := check.Options{}
 	if *apache != "" {
-		opt = Apache(*apache)
+		opt = check.Apache(*apache)
 	}
 	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
 	// Next to nothing becomes garbage: what is read and learnt stays until the end.
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	told := newProgress(stderr)
+	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))
+	told := newCheckProgress(stderr)
 	opt.Progress = told.checking
 	began := time.Now()
-	h, err := readAll(flags.Args(), stderr, told)
+	h, err := readHistories(flags.Args(), stderr, told)
 	if err != nil {
-		fmt.Fprintf(stderr, "zooid check: %v\n", err)
-		return exitUsage
+		fmt.Fprintln(stderr, "zooid check:", err)
+		return checkUsage
 	}
 	read := time.Since(began)
-	r := Check(h, opt)
+	r := check.Check(h, opt)
 	told.end()
 	r.Print(stdout, h)
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	fmt.Fprintf(stdout, "memory       %d MiB in all; reading the files took %v\n", mem.Sys>>20, read.Round(time.Millisecond))
 	if !r.OK() {
-		return exitViolated
+		return checkViolated
 	}
-	return exitOK
+	return checkOK
 }
 
-// readAll reads and merges files. One that is cut short is checked as far as it
+// readHistories reads and merges files. One that is cut short is checked as far as it
 // goes, since a client that was killed leaves one like that.
-func readAll(names []string, stderr io.Writer, told *progress) (*history.History, error) {
+func readHistories(names []string, stderr io.Writer, told *checkProgress) (*history.History, error) {
 	defer told.end()
 	var parts []*history.History
 	for _, name := range names {
@@ -104,7 +107,7 @@ func readAll(names []string, stderr io.Writer, told *progress) (*history.History
 		f.Close()
 		switch {
 		case errors.Is(err, history.ErrCutShort):
-			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), length(h))
+			fmt.Fprintf(stderr, "zooid check: %s: %v; checking the %d events before that, up to %v\n", name, err, len(h.Events), lengthOf(h))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -113,8 +116,8 @@ func readAll(names []string, stderr io.Writer, told *progress) (*history.History
 	return history.Merge(parts...), nil
 }
 
-// length returns the time of a history's last event.
-func length(h *history.History) time.Duration {
+// lengthOf returns the time of a history's last event.
+func lengthOf(h *history.History) time.Duration {
 	if len(h.Events) == 0 {
 		return 0
 	}
