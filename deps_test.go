@@ -65,7 +65,10 @@ internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
-internal/cli:     jute zk internal/access internal/config internal/export internal/terminal
+internal/cli:     jute zk internal/access internal/config internal/export internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
+internal/cli/advice:
+internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
+internal/cli/subtree: zk internal/cli/advice internal/cli/screen
 internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/fourletter/ask

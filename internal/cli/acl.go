@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -28,7 +30,7 @@ type aclJSON struct {
 func aclToJSON(list []zk.ACL) []aclJSON {
 	v := make([]aclJSON, len(list))
 	for i, e := range list {
-		v[i] = aclJSON{e.ID.Scheme, e.ID.ID, permText(e.Perms)}
+		v[i] = aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}
 	}
 	return v
 }
@@ -38,24 +40,24 @@ func runGetACL(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	s.out.show(map[string]any{"path": a.arg(0), "acl": aclToJSON(list), "stat": toJSON(st)}, func() {
+	s.out.Show(map[string]any{"path": a.arg(0), "acl": aclToJSON(list), "stat": screen.ToJSON(st)}, func() {
 		for _, e := range list {
-			s.out.printf("'%s,'%s\n: %s\n", e.ID.Scheme, s.out.name(e.ID.ID), permText(e.Perms))
+			s.out.Printf("'%s,'%s\n: %s\n", e.ID.Scheme, s.out.Name(e.ID.ID), subtree.PermText(e.Perms))
 		}
 		if a.has("s") {
-			s.out.printStat(st)
+			s.out.PrintStat(st)
 		}
 	})
 	return nil
 }
 
 func checkSetACL(a *args) error {
-	_, err := parseACL(a.arg(1))
+	_, err := subtree.ParseACL(a.arg(1))
 	return err
 }
 
 func runSetACL(ctx context.Context, s *shell, a *args) error {
-	acl, err := parseACL(a.arg(1))
+	acl, err := subtree.ParseACL(a.arg(1))
 	if err != nil {
 		return err
 	}
@@ -75,10 +77,10 @@ func runSetACL(ctx context.Context, s *shell, a *args) error {
 }
 
 func (s *shell) printACLSet(a *args, path string, st zk.Stat) {
-	if s.out.json {
-		s.out.value(znodeJSON{Path: path, Stat: toJSON(st)})
+	if s.out.JSON {
+		s.out.Value(znodeJSON{Path: path, Stat: screen.ToJSON(st)})
 	} else if a.has("s") {
-		s.out.printStat(st)
+		s.out.PrintStat(st)
 	}
 }
 
@@ -89,67 +91,46 @@ func (s *shell) setACLAll(ctx context.Context, a *args, acl []zk.ACL, version in
 	if err != nil {
 		return err
 	}
-	p := s.out.progress("set ACLs below " + a.arg(0)).of(len(list))
-	defer p.end()
-	for at := 0; at < len(list); at += readsAhead {
-		batch := list[at:min(at+readsAhead, len(list))]
+	p := s.out.Progress("set ACLs below " + a.arg(0)).Of(len(list))
+	defer p.End()
+	for at := 0; at < len(list); at += subtree.ReadsAhead {
+		batch := list[at:min(at+subtree.ReadsAhead, len(list))]
 		stats, err := s.setListed(ctx, batch, acl, version)
 		if err != nil {
-			return advise(fmt.Errorf("setAcl -R %s: stopped after about %d of %d znodes: %w", a.arg(0), at, len(list), err),
+			return advice.Add(fmt.Errorf("setAcl -R %s: stopped after about %d of %d znodes: %w", a.arg(0), at, len(list), err),
 				"the ACLs that were set stay; run it again")
 		}
 		for i, st := range stats {
-			s.printACLSet(a, batch[i].path, st)
+			s.printACLSet(a, batch[i].Path, st)
 		}
-		p.add(int64(len(batch)))
+		p.Add(int64(len(batch)))
 	}
 	return nil
 }
 
 // setListed sets the ACL of znodes that are those which were listed, with the ACL
 // they had then or the version asked for.
-func (s *shell) setListed(ctx context.Context, batch []listed, acl []zk.ACL, version int32) ([]zk.Stat, error) {
-	now, err := look(ctx, s.client, batch)
+func (s *shell) setListed(ctx context.Context, batch []subtree.Listed, acl []zk.ACL, version int32) ([]zk.Stat, error) {
+	now, err := subtree.Look(ctx, s.client, batch)
 	if err != nil {
 		return nil, err
 	}
 	for i, l := range batch {
-		if now[i] != nil && now[i].Czxid != l.stat.Czxid { // the version alone may fit another's znode
-			return nil, &changedError{l.path}
+		if now[i] != nil && now[i].Czxid != l.Stat.Czxid { // the version alone may fit another's znode
+			return nil, &subtree.ChangedError{Path: l.Path}
 		}
 	}
-	return inParallel(batch, func(l listed) (zk.Stat, error) {
+	return subtree.InParallel(batch, func(l subtree.Listed) (zk.Stat, error) {
 		if version == zk.AnyVersion {
-			return s.client.SetACL(ctx, l.path, acl, l.stat.Aversion)
+			return s.client.SetACL(ctx, l.Path, acl, l.Stat.Aversion)
 		}
-		return s.client.SetACL(ctx, l.path, acl, version)
+		return s.client.SetACL(ctx, l.Path, acl, version)
 	})
-}
-
-// inParallel applies f to all of in at once, and returns the first error.
-func inParallel[T, R any](in []T, f func(T) (R, error)) ([]R, error) {
-	out, errs := make([]R, len(in)), make([]error, len(in))
-	done := make(chan int)
-	for i := range in {
-		go func() {
-			out[i], errs[i] = f(in[i])
-			done <- i
-		}()
-	}
-	for range in {
-		<-done
-	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 func runAddAuth(ctx context.Context, s *shell, a *args) error {
 	err := s.client.AddAuth(ctx, a.arg(0), []byte(a.arg(1)))
-	return advise(err, "the server refused the identity; is the scheme one it knows, and the form right (digest user:password)?")
+	return advice.Add(err, "the server refused the identity; is the scheme one it knows, and the form right (digest user:password)?")
 }
 
 // whoAmI returns the session's identities, sorted: a server keeps them as a set.
@@ -174,54 +155,11 @@ func runWhoAmI(ctx context.Context, s *shell, _ *args) error {
 	for _, i := range list {
 		v = append(v, identity{i.Scheme, i.User})
 	}
-	s.out.show(map[string]any{"identities": v}, func() {
-		s.out.printf("Auth scheme: User\n")
+	s.out.Show(map[string]any{"identities": v}, func() {
+		s.out.Printf("Auth scheme: User\n")
 		for _, i := range v {
-			s.out.printf("%s: %s\n", i.Scheme, s.out.name(i.User))
+			s.out.Printf("%s: %s\n", i.Scheme, s.out.Name(i.User))
 		}
 	})
 	return nil
-}
-
-// admits tells whether an entry grants its permissions to one of ids; sure is
-// false where the client can't know, as servers don't tell digests.
-func admits(e zk.ACL, ids []zk.Identity) (yes, sure bool) {
-	if e.ID.Scheme == "world" {
-		return e.ID.ID == "anyone", true
-	}
-	for _, id := range ids {
-		if id.Scheme == "super" {
-			return true, true
-		}
-		if id.Scheme != e.ID.Scheme {
-			continue
-		}
-		switch e.ID.Scheme {
-		case "digest":
-			if user, _, _ := strings.Cut(e.ID.ID, ":"); user == id.User {
-				return true, false
-			}
-		case "ip":
-			if inNetwork(id.User, e.ID.ID) {
-				return true, true
-			}
-		default:
-			if id.User == e.ID.ID {
-				return true, true
-			}
-		}
-	}
-	return false, true
-}
-
-func inNetwork(address, network string) bool {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return false
-	}
-	if p, err := netip.ParsePrefix(network); err == nil {
-		return p.Masked().Contains(a)
-	}
-	n, err := netip.ParseAddr(network)
-	return err == nil && n == a
 }

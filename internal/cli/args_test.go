@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 )
 
 func TestSplit(t *testing.T) {
@@ -123,12 +125,12 @@ func TestParseACL(t *testing.T) {
 		"digest:u:r":                                          `ACL "digest:u:r", byte 7: a digest is user:hash; auth::perms, after addauth, saves working out the hash`,
 		"::r":                                                 `ACL "::r", byte 0: there is no scheme before the colon`,
 	} {
-		list, err := parseACL(text)
+		list, err := subtree.ParseACL(text)
 		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
-		if err == nil && aclText(list) != text {
-			t.Errorf("%q was read as %s", text, aclText(list))
+		if err == nil && subtree.ACLText(list) != text {
+			t.Errorf("%q was read as %s", text, subtree.ACLText(list))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -150,7 +151,7 @@ func childPaths(ctx context.Context, c *zk.Client, above, prefix string) (paths 
 		if strings.ContainsFunc(name, terminal.Steers) {
 			continue // it would look like another name
 		}
-		if path := join(above, name); strings.HasPrefix(path, prefix) && len(paths) < completionsMax {
+		if path := subtree.Join(above, name); strings.HasPrefix(path, prefix) && len(paths) < completionsMax {
 			paths = append(paths, path)
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
 type configJSON struct {
-	Config string    `json:"config"`
-	Stat   *statJSON `json:"stat,omitempty"`
+	Config string           `json:"config"`
+	Stat   *screen.StatJSON `json:"stat,omitempty"`
 }
 
 func runConfig(ctx context.Context, s *shell, a *args) error {
@@ -38,10 +40,10 @@ func runConfig(ctx context.Context, s *shell, a *args) error {
 }
 
 func (s *shell) printConfig(a *args, text string, st zk.Stat) {
-	s.out.show(configJSON{text, toJSON(st)}, func() {
-		s.out.printf("%s\n", text)
+	s.out.Show(configJSON{text, screen.ToJSON(st)}, func() {
+		s.out.Printf("%s\n", text)
 		if a.has("s") {
-			s.out.printStat(st)
+			s.out.PrintStat(st)
 		}
 	})
 }
@@ -73,10 +75,10 @@ func runReconfig(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	s.out.show(configJSON{string(data), toJSON(st)}, func() {
-		s.out.printf("Committed new configuration:\n%s\n", data)
+	s.out.Show(configJSON{string(data), screen.ToJSON(st)}, func() {
+		s.out.Printf("Committed new configuration:\n%s\n", data)
 		if a.has("s") {
-			s.out.printStat(st)
+			s.out.PrintStat(st)
 		}
 	})
 	return nil
@@ -129,12 +131,12 @@ func readMembers(file string) ([]string, error) {
 		case strings.HasPrefix(key, "server."):
 			members = append(members, line)
 		default:
-			return nil, failuref("it lists members as server.N=host:port:port;port, and nothing else; nothing was changed",
+			return nil, advice.Errorf("it lists members as server.N=host:port:port;port, and nothing else; nothing was changed",
 				"reconfig -file %s, line %d: unrecognised parameter: %s", file, number, key)
 		}
 	}
 	if members == nil {
-		return nil, failuref("it lists members as server.N=host:port:port;port", "reconfig -file %s: no line names a server", file)
+		return nil, advice.Errorf("it lists members as server.N=host:port:port;port", "reconfig -file %s: no line names a server", file)
 	}
 	return members, nil
 }

@@ -3,6 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 )
 
 // copied counts what a copy did.
@@ -34,9 +38,9 @@ func (s *shell) printCopied(a *args, word string, done copied) {
 	if done.Quotas > 0 {
 		v["quotasLeftOut"] = done.Quotas
 	}
-	s.out.show(v, func() { s.out.printf("%s %s\n", word, describeCount(done.Znodes)) })
+	s.out.Show(v, func() { s.out.Printf("%s %s\n", word, subtree.Count(done.Znodes)) })
 	if done.Ephemerals > 0 {
-		s.out.notef("%d ephemeral znodes were left out: they belong to their sessions", done.Ephemerals)
+		s.out.Notef("%d ephemeral znodes were left out: they belong to their sessions", done.Ephemerals)
 	}
 }
 
@@ -46,46 +50,46 @@ func (s *shell) copyTree(ctx context.Context, from, to *place, a *args) (done co
 	if err := s.checkCopy(ctx, what, from, to, false); err != nil {
 		return done, err
 	}
-	q, err := newSecurer(ctx, to.c)
+	q, err := subtree.NewSecurer(ctx, to.c)
 	if err != nil {
 		return done, fmt.Errorf("%s: %w", what, err)
 	}
 	if err := makeParents(ctx, to.c, to.path); err != nil {
 		return done, err
 	}
-	w := s.writer(to.c, a.cmd.name)
-	defer w.progress.ofTree(ctx, from.c, from.path).end()
-	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).all(ctx) {
-		if err == nil && kindOf(n.stat) == ephemeral {
-			if n.path == from.path {
-				return done, failuref("name a persistent znode; ephemerals go with their sessions",
+	w := subtree.NewWriter(s.out, to.c, a.cmd.name)
+	defer w.Progress.OfTree(ctx, from.c, from.path).End()
+	for n, err := range from.walk(s, a.cmd.name, !a.has("noacl")).All(ctx) {
+		if err == nil && screen.KindOf(n.Stat) == screen.Ephemeral {
+			if n.Path == from.path {
+				return done, advice.Errorf("name a persistent znode; ephemerals go with their sessions",
 					"%s: the source is ephemeral", what)
 			}
 			done.Ephemerals++
 			continue
 		}
 		if err == nil {
-			err = w.copy(ctx, q, n, to.at(from.relative(n.path)), !a.has("noacl"))
+			err = copyZnode(ctx, w, q, n, to.at(from.relative(n.Path)), !a.has("noacl"))
 		}
 		if err != nil {
-			w.settle(ctx)
-			return done, q.unfinished(w.wroteError(what, err), "mirror "+from.label+" "+to.label)
+			w.Settle(ctx)
+			return done, q.Unfinished(w.WroteError(what, err), "mirror "+from.label+" "+to.label)
 		}
 	}
-	if err = w.finish(ctx); err == nil {
-		err = q.finish(ctx)
+	if err = w.Finish(ctx); err == nil {
+		err = q.Finish(ctx)
 	}
-	done.Znodes = w.done
-	return done, q.unfinished(w.wroteError(what, err), "mirror "+from.label+" "+to.label)
+	done.Znodes = w.Done
+	return done, q.Unfinished(w.WroteError(what, err), "mirror "+from.label+" "+to.label)
 }
 
-// copy creates a copy of n at path.
-func (w *writer) copy(ctx context.Context, q *securer, n *znode, path string, withACL bool) error {
+// copyZnode has w create a copy of n at path.
+func copyZnode(ctx context.Context, w *subtree.Writer, q *subtree.Securer, n *subtree.Znode, path string, withACL bool) error {
 	acl, err := readACL(n, withACL)
 	if err != nil {
 		return err
 	}
-	return w.create(ctx, path, n.data, q.first(len(n.children) > 0, path, acl))
+	return w.Create(ctx, path, n.Data, q.First(len(n.Children) > 0, path, acl))
 }
 
 // checkCopy refuses what can't be copied: a target within the source, a source that
@@ -96,14 +100,14 @@ func (s *shell) checkCopy(ctx context.Context, what string, from, to *place, aga
 		return err
 	}
 	if inside {
-		return failuref("name a target outside of it", "%s: the target lies within the source", what)
+		return advice.Errorf("name a target outside of it", "%s: the target lies within the source", what)
 	}
 	if err := s.exist(ctx, from); err != nil {
 		return err
 	}
 	_, there, err := to.c.Exists(ctx, to.path)
 	if err == nil && there && !again {
-		return failuref("name one that doesn't; mirror writes over an existing subtree",
+		return advice.Errorf("name one that doesn't; mirror writes over an existing subtree",
 			"%s: the target exists already", what)
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -14,7 +16,7 @@ import (
 // if it is missing on that side.
 type difference struct {
 	path     string // relative; "" is the top
-	from, to *znode
+	from, to *subtree.Znode
 	data     bool // the data differs
 	acl      bool // the ACL differs
 }
@@ -23,10 +25,10 @@ type difference struct {
 // of the paths. Ephemeral znodes count as missing.
 func (s *shell) compare(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
 	return s.sideBySide(ctx, what, from, to, withACL, func(d difference) error {
-		if d.from != nil && kindOf(d.from.stat) == ephemeral {
+		if d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral {
 			d.from = nil
 		}
-		if d.to != nil && kindOf(d.to.stat) == ephemeral {
+		if d.to != nil && screen.KindOf(d.to.Stat) == screen.Ephemeral {
 			d.to = nil
 		}
 		if d.from == nil && d.to == nil || d.from != nil && d.to != nil && !d.data && !d.acl {
@@ -40,26 +42,26 @@ func (s *shell) compare(ctx context.Context, what string, from, to *place, withA
 // whether the znodes differ or not. ACLs of which the server hides a part can't be
 // compared: that is an error.
 func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, withACL bool, tell func(difference) error) error {
-	p := s.out.progress(what+" "+from.label+" "+to.label).ofTree(ctx, from.c, from.path)
-	defer p.end()
-	left, stopLeft := iter.Pull2(from.walk(s, "compare", withACL).all(ctx))
+	p := s.out.Progress(what+" "+from.label+" "+to.label).OfTree(ctx, from.c, from.path)
+	defer p.End()
+	left, stopLeft := iter.Pull2(from.walk(s, "compare", withACL).All(ctx))
 	defer stopLeft()
-	right, stopRight := iter.Pull2(to.walk(s, "compare", withACL).all(ctx))
+	right, stopRight := iter.Pull2(to.walk(s, "compare", withACL).All(ctx))
 	defer stopRight()
 	a, errA, _ := left()
 	b, errB, _ := right()
 	for {
 		// A missing top is an empty side.
-		if errA != nil && !gone(errA) {
+		if errA != nil && !subtree.Gone(errA) {
 			return errA
 		}
-		if errB != nil && !gone(errB) {
+		if errB != nil && !subtree.Gone(errB) {
 			return errB
 		}
 		if a == nil && b == nil {
 			return nil
 		}
-		p.add(1)
+		p.Add(1)
 		d := difference{from: a, to: b}
 		switch order := orderOf(from, a, to, b); {
 		case order < 0:
@@ -68,10 +70,10 @@ func (s *shell) sideBySide(ctx context.Context, what string, from, to *place, wi
 			d.from = nil
 		}
 		if d.from != nil {
-			d.path = from.relative(a.path)
+			d.path = from.relative(a.Path)
 			a, errA, _ = left()
 		} else {
-			d.path = to.relative(b.path)
+			d.path = to.relative(b.Path)
 		}
 		if d.to != nil {
 			b, errB, _ = right()
@@ -90,32 +92,32 @@ func (d *difference) judge(withACL bool) error {
 	if d.from == nil || d.to == nil {
 		return nil
 	}
-	d.data = !bytes.Equal(d.from.data, d.to.data) || (d.from.data == nil) != (d.to.data == nil)
+	d.data = !bytes.Equal(d.from.Data, d.to.Data) || (d.from.Data == nil) != (d.to.Data == nil)
 	if !withACL {
 		return nil
 	}
-	for _, n := range []*znode{d.from, d.to} {
+	for _, n := range []*subtree.Znode{d.from, d.to} {
 		if _, err := readACL(n, true); err != nil {
 			return err
 		}
 	}
-	d.acl = !sameACL(d.from.acl, d.to.acl)
+	d.acl = !sameACL(d.from.ACL, d.to.ACL)
 	return nil
 }
 
 // orderOf tells which of two walks is behind: negative for the first, 0 if both
 // are at the same path. A nil znode is beyond all others.
-func orderOf(from *place, a *znode, to *place, b *znode) int {
+func orderOf(from *place, a *subtree.Znode, to *place, b *subtree.Znode) int {
 	switch {
 	case a == nil:
 		return 1
 	case b == nil:
 		return -1
 	}
-	return slices.Compare(strings.Split(from.relative(a.path), "/"), strings.Split(to.relative(b.path), "/"))
+	return slices.Compare(strings.Split(from.relative(a.Path), "/"), strings.Split(to.relative(b.Path), "/"))
 }
 
-func sameACL(a, b []zk.ACL) bool { return aclText(a) == aclText(b) }
+func sameACL(a, b []zk.ACL) bool { return subtree.ACLText(a) == subtree.ACLText(b) }
 
 type differenceJSON struct {
 	Path string   `json:"path"`
@@ -165,12 +167,12 @@ func (s *shell) printDifference(d difference) {
 	if v.Path == "" {
 		v.Path = "/"
 	}
-	mark, c := "!", yellow
+	mark, c := "!", screen.Yellow
 	switch {
 	case d.to == nil:
-		v.Kind, mark, c = "onlyFrom", "-", red
+		v.Kind, mark, c = "onlyFrom", "-", screen.Red
 	case d.from == nil:
-		v.Kind, mark, c = "onlyTo", "+", green
+		v.Kind, mark, c = "onlyTo", "+", screen.Green
 	default:
 		v.Kind = "changed"
 		if d.data {
@@ -180,11 +182,11 @@ func (s *shell) printDifference(d difference) {
 			v.What = append(v.What, "acl")
 		}
 	}
-	s.out.show(v, func() {
-		line := mark + " " + s.out.name(v.Path)
+	s.out.Show(v, func() {
+		line := mark + " " + s.out.Name(v.Path)
 		if v.What != nil {
 			line += " (" + strings.Join(v.What, ", ") + ")"
 		}
-		s.out.printf("%s\n", s.out.paint(c, line))
+		s.out.Printf("%s\n", s.out.Paint(c, line))
 	})
 }

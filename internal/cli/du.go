@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 )
 
 type usageJSON struct {
@@ -21,10 +24,10 @@ type usages struct {
 	done func(usageJSON)
 }
 
-func (u *usages) add(n *znode) {
-	u.leave(n.depth)
-	one := usageJSON{Path: n.path, Znodes: 1, Bytes: int64(n.stat.DataLength), depth: n.depth}
-	if kindOf(n.stat) == ephemeral {
+func (u *usages) add(n *subtree.Znode) {
+	u.leave(n.Depth)
+	one := usageJSON{Path: n.Path, Znodes: 1, Bytes: int64(n.Stat.DataLength), depth: n.Depth}
+	if screen.KindOf(n.Stat) == screen.Ephemeral {
 		one.Ephemerals = 1
 	}
 	u.open = append(u.open, one)
@@ -72,10 +75,10 @@ func runDu(ctx context.Context, s *shell, a *args) error {
 		}
 	}}
 	w := s.walk(s.client, a.argOr(0, "/"))
-	w.system, w.tolerant = true, true
-	bad := unread{s: s}
-	err = w.each(ctx, func(n *znode) error {
-		if !bad.skip(n) {
+	w.System, w.Tolerant = true, true
+	bad := subtree.Unread{Out: s.out}
+	err = w.Each(ctx, func(n *subtree.Znode) error {
+		if !bad.Skip(n) {
 			u.add(n)
 		}
 		return nil
@@ -87,7 +90,7 @@ func runDu(ctx context.Context, s *shell, a *args) error {
 	for _, one := range largest(kept, int(top)) {
 		s.printUsage(a, one)
 	}
-	return bad.err("du")
+	return bad.Err("du")
 }
 
 // largest returns the n with the most bytes, the largest first.
@@ -99,8 +102,8 @@ func largest(list []usageJSON, n int) []usageJSON {
 }
 
 func (s *shell) printUsage(a *args, one usageJSON) {
-	s.out.show(one, func() {
-		s.out.printf("%10s %9d  %s\n", sizeText(one.Bytes, !a.has("h")), one.Znodes, s.out.name(one.Path))
+	s.out.Show(one, func() {
+		s.out.Printf("%10s %9d  %s\n", sizeText(one.Bytes, !a.has("h")), one.Znodes, s.out.Name(one.Path))
 	})
 }
 

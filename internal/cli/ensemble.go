@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -34,7 +36,7 @@ func (s *shell) overlap(ctx context.Context, what string, from, to *place) (targ
 	same, err := s.sameEnsemble(ctx, from, to)
 	switch {
 	case err != nil:
-		return false, false, failuref("nothing was changed; run it again, or name places whose paths don't overlap",
+		return false, false, advice.Errorf("nothing was changed; run it again, or name places whose paths don't overlap",
 			"%s: can't tell if both places are in the same ensemble, and then they overlap: %w", what, err)
 	case !same:
 		return false, false, nil
@@ -89,7 +91,7 @@ func enterEnsemble(ctx context.Context, c *zk.Client) (local bool, err error) {
 	switch {
 	case errors.Is(err, zk.ErrEphemeralOnLocalSession):
 		return true, nil
-	case gone(err):
+	case subtree.Gone(err):
 		return false, nil
 	}
 	return false, err

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -31,7 +34,7 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	}
 	ids, err := s.whoAmI(ctx)
 	if err != nil {
-		return advise(fmt.Errorf("acl explain %s: who am I: %w", path, err), "servers before 3.7 can't tell; getAcl shows the list alone")
+		return advice.Add(fmt.Errorf("acl explain %s: who am I: %w", path, err), "servers before 3.7 can't tell; getAcl shows the list alone")
 	}
 	v := explainJSON{Path: path, May: map[string]string{}}
 	for _, id := range ids {
@@ -40,17 +43,17 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	may := grants(list, ids)
 	for _, e := range list {
 		v.Entries = append(v.Entries, aclEntryJSON{
-			aclJSON{e.ID.Scheme, e.ID.ID, permText(e.Perms)}, whoText(e.ID) + " may " + permsText(e.Perms), verdict(admits(e, ids)),
+			aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}, whoText(e.ID) + " may " + permsText(e.Perms), verdict(subtree.Admits(e, ids)),
 		})
 	}
-	for _, l := range permLetters {
-		v.May[l.means] = may[l.perm]
+	for _, l := range subtree.PermLetters {
+		v.May[l.Means] = may[l.Perm]
 	}
 	v.May["delete it"] = "no: the root can't be deleted"
 	if path != "/" {
-		v.May["delete it"] = s.mayDelete(ctx, parent(path), ids)
+		v.May["delete it"] = s.mayDelete(ctx, subtree.Parent(path), ids)
 	}
-	s.out.show(v, func() { s.printExplained(v) })
+	s.out.Show(v, func() { s.printExplained(v) })
 	return nil
 }
 
@@ -66,19 +69,19 @@ func (s *shell) mayDelete(ctx context.Context, above string, ids []zk.Identity) 
 // grants returns what the list says to each permission: yes, no, or likely.
 func grants(list []zk.ACL, ids []zk.Identity) map[zk.Perm]string {
 	may := map[zk.Perm]string{}
-	for _, l := range permLetters {
-		may[l.perm] = "no"
+	for _, l := range subtree.PermLetters {
+		may[l.Perm] = "no"
 		for _, id := range ids {
 			if id.Scheme == "super" {
-				may[l.perm] = "yes"
+				may[l.Perm] = "yes"
 			}
 		}
 		for _, e := range list {
-			if e.Perms&l.perm == 0 || may[l.perm] == "yes" {
+			if e.Perms&l.Perm == 0 || may[l.Perm] == "yes" {
 				continue
 			}
-			if word := verdict(admits(e, ids)); word != "no" {
-				may[l.perm] = word
+			if word := verdict(subtree.Admits(e, ids)); word != "no" {
+				may[l.Perm] = word
 			}
 		}
 	}
@@ -115,9 +118,9 @@ func whoText(id zk.ID) string {
 
 func permsText(p zk.Perm) string {
 	var words []string
-	for _, l := range permLetters {
-		if p&l.perm != 0 {
-			words = append(words, l.means)
+	for _, l := range subtree.PermLetters {
+		if p&l.Perm != 0 {
+			words = append(words, l.Means)
 		}
 	}
 	if words == nil {
@@ -127,24 +130,24 @@ func permsText(p zk.Perm) string {
 }
 
 func (s *shell) printExplained(v explainJSON) {
-	s.out.printf("%s\n", s.out.name(v.Path))
+	s.out.Printf("%s\n", s.out.Name(v.Path))
 	for _, e := range v.Entries {
-		s.out.printf("  %s:%s:%s\n    %s; you: %s\n", e.Scheme, s.out.name(e.ID), e.Perms, s.out.name(e.Means), e.You)
+		s.out.Printf("  %s:%s:%s\n    %s; you: %s\n", e.Scheme, s.out.Name(e.ID), e.Perms, s.out.Name(e.Means), e.You)
 	}
-	s.out.printf("You are %s. You may\n", s.out.name(strings.Join(v.You, ", ")))
-	for _, l := range permLetters {
-		s.printMay(l.means, v.May[l.means])
+	s.out.Printf("You are %s. You may\n", s.out.Name(strings.Join(v.You, ", ")))
+	for _, l := range subtree.PermLetters {
+		s.printMay(l.Means, v.May[l.Means])
 	}
 	s.printMay("delete it", v.May["delete it"])
 	for _, word := range v.May {
 		if word == "likely" {
-			s.out.printf("Likely: the user's name fits; servers don't tell whether the password does.\n")
+			s.out.Printf("Likely: the user's name fits; servers don't tell whether the password does.\n")
 			break
 		}
 	}
 }
 
 func (s *shell) printMay(what, word string) {
-	colours := map[string]colour{"yes": green, "no": red, "likely": yellow}
-	s.out.printf("  %-28s %s\n", what, s.out.paint(colours[word], word))
+	colours := map[string]screen.Colour{"yes": screen.Green, "no": screen.Red, "likely": screen.Yellow}
+	s.out.Printf("  %-28s %s\n", what, s.out.Paint(colours[word], word))
 }

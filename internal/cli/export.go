@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -35,7 +38,7 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 			return err
 		}
 		done.Quotas = s.leaveQuotas(ctx, "export", s.exportPlace(a))
-		s.out.show(done, func() { s.out.printf("would write %s to %s\n", describeCount(done.Znodes), file) })
+		s.out.Show(done, func() { s.out.Printf("would write %s to %s\n", subtree.Count(done.Znodes), file) })
 		return nil
 	}
 	if file == "-" {
@@ -44,13 +47,13 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 		}
 	} else if err = s.exportFile(ctx, a, form, zipped, &done); err == nil {
 		done.Quotas = s.leaveQuotas(ctx, "export", s.exportPlace(a))
-		s.out.show(done, func() { s.out.printf("exported %s to %s\n", describeCount(done.Znodes), file) })
+		s.out.Show(done, func() { s.out.Printf("exported %s to %s\n", subtree.Count(done.Znodes), file) })
 	}
 	if err != nil {
 		return fmt.Errorf("export %s to %s: %w", a.arg(0), file, err)
 	}
 	if done.Ephemerals > 0 {
-		s.out.notef("%d ephemeral znodes were left out: they belong to their sessions", done.Ephemerals)
+		s.out.Notef("%d ephemeral znodes were left out: they belong to their sessions", done.Ephemerals)
 	}
 	return nil
 }
@@ -58,12 +61,12 @@ func runExport(ctx context.Context, s *shell, a *args) (err error) {
 // exportOut writes to standard output; on a terminal only what it can show.
 func (s *shell) exportOut(ctx context.Context, a *args, form string, done *exported) error {
 	switch {
-	case !s.out.terminal:
-		return s.exportTo(ctx, a, form, s.out.w, done)
+	case !s.out.Terminal:
+		return s.exportTo(ctx, a, form, s.out.W, done)
 	case form == "tar":
-		return failuref("name a file", "a terminal can't show a tar")
+		return advice.Errorf("name a file", "a terminal can't show a tar")
 	}
-	return s.exportTo(ctx, a, form, &visibleWriter{o: s.out}, done)
+	return s.exportTo(ctx, a, form, &screen.VisibleWriter{O: s.out}, done)
 }
 
 // exportFile writes a file that appears under its name only when it is whole.
@@ -76,7 +79,7 @@ func (s *shell) exportFile(ctx context.Context, a *args, form string, zipped boo
 		return err
 	}
 	for _, name := range f.Left() {
-		s.out.notef("%s is left of an export that was killed, or of one that still runs", s.out.name(name))
+		s.out.Notef("%s is left of an export that was killed, or of one that still runs", s.out.Name(name))
 	}
 	return nil
 }
@@ -96,8 +99,8 @@ func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Write
 	if err != nil {
 		return err
 	}
-	err = from.walk(s, "export", !a.has("noacl")).each(ctx, func(n *znode) error {
-		if kindOf(n.stat) == ephemeral {
+	err = from.walk(s, "export", !a.has("noacl")).Each(ctx, func(n *subtree.Znode) error {
+		if screen.KindOf(n.Stat) == screen.Ephemeral {
 			done.Ephemerals++
 			return nil
 		}
@@ -106,7 +109,7 @@ func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Write
 			return err
 		}
 		done.Znodes++
-		return w.Node(toExport(from.relative(n.path), n, acl))
+		return w.Node(toExport(from.relative(n.Path), n, acl))
 	})
 	if err != nil {
 		return err
@@ -115,12 +118,12 @@ func (s *shell) exportTo(ctx context.Context, a *args, form string, out io.Write
 }
 
 // toExport returns the exported form of a znode with a relative path.
-func toExport(relative string, n *znode, acl []zk.ACL) export.Node {
+func toExport(relative string, n *subtree.Znode, acl []zk.ACL) export.Node {
 	var entries []string // none is world:anyone:cdrwa
-	if aclText(acl) != aclText(zk.WorldACL(zk.PermAll)) {
-		entries = aclEntries(acl)
+	if subtree.ACLText(acl) != subtree.ACLText(zk.WorldACL(zk.PermAll)) {
+		entries = subtree.ACLEntries(acl)
 	}
-	return export.NewNode(cmp.Or(relative, "/"), n.data, entries, time.UnixMilli(n.stat.Mtime))
+	return export.NewNode(cmp.Or(relative, "/"), n.Data, entries, time.UnixMilli(n.Stat.Mtime))
 }
 
 // format returns the format of a file: the flag's, or what the name says.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -71,28 +74,6 @@ type verdictError struct{}
 
 func (verdictError) Error() string { return "it differs, or nothing was found" }
 
-// hintError adds what to do next to an error.
-type hintError struct {
-	err  error
-	hint string
-}
-
-func (e *hintError) Error() string { return e.err.Error() }
-func (e *hintError) Unwrap() error { return e.err }
-
-// advise adds what to do next to err, if that is not nil.
-func advise(err error, format string, v ...any) error {
-	if err == nil {
-		return nil
-	}
-	return &hintError{err, fmt.Sprintf(format, v...)}
-}
-
-// failuref describes what was attempted and what happened; hint says what to do.
-func failuref(hint, format string, v ...any) error {
-	return &hintError{fmt.Errorf(format, v...), hint}
-}
-
 // failureJSON is an error in JSON, on the standard error stream.
 type failureJSON struct {
 	Error        string `json:"error"`
@@ -111,38 +92,38 @@ func (s *shell) report(ctx context.Context, err error) int {
 	f := describe(err)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		f.Exit = exitInterrupted
-		if _, partly := errors.AsType[*hintError](err); partly || f.MaybeApplied {
+		if _, partly := errors.AsType[*advice.Error](err); partly || f.MaybeApplied {
 			f.Error = "interrupted: " + f.Error
 		} else {
 			f.Error = "interrupted"
 		}
 	}
-	s.out.w.Flush()
-	if s.out.json {
-		s.out.errJSON(f)
+	s.out.W.Flush()
+	if s.out.JSON {
+		s.out.ErrJSON(f)
 		return f.Exit
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		if usage.reason == "" {
 			var text strings.Builder
 			usage.cmd.printUsage(&text)
-			s.out.errf("%s", text.String())
+			s.out.Errf("%s", text.String())
 			return f.Exit
 		}
 		f.Hint = cmp.Or(usage.hint, "help "+usage.cmd.name+" tells its arguments and flags")
 	}
-	s.out.errf("%s\n", s.paintError(f.Error))
+	s.out.Errf("%s\n", s.paintError(f.Error))
 	if f.Hint != "" {
-		s.out.errf("  hint: %s\n", f.Hint)
+		s.out.Errf("  hint: %s\n", f.Hint)
 	}
 	return f.Exit
 }
 
 func (s *shell) paintError(text string) string {
-	if !s.out.errTerm {
+	if !s.out.ErrTerm {
 		return text
 	}
-	return s.out.paint(red, text)
+	return s.out.Paint(screen.Red, text)
 }
 
 // plainText leaves out the packages' names, with which the client's errors begin:
@@ -156,8 +137,8 @@ func plainText(err error) string {
 // code.
 func describe(err error) failureJSON {
 	f := failureJSON{Error: plainText(err), Exit: exitFailed, MaybeApplied: zk.MaybeApplied(err)}
-	if e, ok := errors.AsType[*hintError](err); ok {
-		f.Hint = e.hint
+	if e, ok := errors.AsType[*advice.Error](err); ok {
+		f.Hint = e.Hint
 	}
 	if name, ok := errors.AsType[unknownCommandError](err); ok {
 		f.Exit, f.Hint = exitUnknown, "help lists the commands"
@@ -242,7 +223,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 	switch code {
 	case zk.ErrNoNode:
 		if write {
-			return "create " + parent(e.Path) + " first, or use create -p"
+			return "create " + subtree.Parent(e.Path) + " first, or use create -p"
 		}
 		if e.Op == "setData" {
 			return "create makes a znode"
@@ -270,21 +251,4 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		return "connect opens a new session; ephemeral znodes and watches are gone"
 	}
 	return ""
-}
-
-// parent returns the path above path, "/" at the top.
-func parent(path string) string {
-	i := strings.LastIndexByte(path, '/')
-	if i <= 0 {
-		return "/"
-	}
-	return path[:i]
-}
-
-// join returns the path of a child.
-func join(path, name string) string {
-	if path == "/" {
-		return "/" + name
-	}
-	return path + "/" + name
 }

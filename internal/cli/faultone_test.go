@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -236,14 +237,14 @@ func TestWritersBetween(t *testing.T) {
 		{"import over data", exports, "import -overwrite FILE FROM", set("/c"), "theirs"},
 		{"import over other data", exports, "import -overwrite FILE FROM", set("/a/b"), "theirs"},
 		{"import over an ACL", exports, "import -overwrite FILE FROM", func(r *changeRun) error {
-			acl, err := parseACL(theirs)
+			acl, err := subtree.ParseACL(theirs)
 			if err == nil {
 				_, err = r.c.SetACL(t.Context(), r.from+"/a/b", acl, zk.AnyVersion)
 			}
 			return err
 		}, "world:anyone:drwa"},
 		{"setAcl -R", nil, "setAcl -R FROM world:anyone:ra", func(r *changeRun) error {
-			acl, err := parseACL(theirs)
+			acl, err := subtree.ParseACL(theirs)
 			if err == nil {
 				_, err = r.c.SetACL(t.Context(), r.from+"/c", acl, zk.AnyVersion)
 			}

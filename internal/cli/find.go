@@ -3,13 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/export"
 )
 
@@ -17,7 +18,7 @@ import (
 type filter struct {
 	name     string         // glob; "" for any
 	path     *regexp.Regexp // nil for any
-	kind     kind           // "" for any
+	kind     screen.Kind    // "" for any
 	bytes    bound
 	children bound
 	owner    string // "0x…"; "" for any
@@ -60,11 +61,11 @@ func (a *args) bound(name string) (b bound, err error) {
 }
 
 func readFilter(a *args, now time.Time) (f filter, err error) {
-	f.name, f.kind, f.owner = a.flags["name"], kind(a.flags["type"]), a.flags["owner"]
+	f.name, f.kind, f.owner = a.flags["name"], screen.Kind(a.flags["type"]), a.flags["owner"]
 	if _, err := path.Match(f.name, ""); err != nil {
 		return f, a.usagef("find -name %q: %v", f.name, err)
 	}
-	if f.kind != "" && f.kind != persistent && f.kind != ephemeral {
+	if f.kind != "" && f.kind != screen.Persistent && f.kind != screen.Ephemeral {
 		return f, a.usagef("find -type %q: want persistent or ephemeral", f.kind)
 	}
 	if text, ok := a.flags["path"]; ok {
@@ -90,22 +91,22 @@ func readFilter(a *args, now time.Time) (f filter, err error) {
 	return f, nil
 }
 
-func (f *filter) admits(n *znode) bool {
+func (f *filter) admits(n *subtree.Znode) bool {
 	if f.name != "" {
-		if ok, _ := path.Match(f.name, n.path[strings.LastIndexByte(n.path, '/')+1:]); !ok {
+		if ok, _ := path.Match(f.name, n.Path[strings.LastIndexByte(n.Path, '/')+1:]); !ok {
 			return false
 		}
 	}
-	k := kindOf(n.stat)
+	k := screen.KindOf(n.Stat)
 	switch {
-	case f.path != nil && !f.path.MatchString(n.path),
+	case f.path != nil && !f.path.MatchString(n.Path),
 		f.kind != "" && f.kind != k,
-		f.owner != "" && (k != ephemeral || f.owner != hex(n.stat.EphemeralOwner)),
-		f.after != 0 && n.stat.Mtime < f.after,
-		f.before != 0 && n.stat.Mtime > f.before:
+		f.owner != "" && (k != screen.Ephemeral || f.owner != screen.Hex(n.Stat.EphemeralOwner)),
+		f.after != 0 && n.Stat.Mtime < f.after,
+		f.before != 0 && n.Stat.Mtime > f.before:
 		return false
 	}
-	return f.bytes.admits(int64(n.stat.DataLength)) && f.children.admits(int64(n.stat.NumChildren))
+	return f.bytes.admits(int64(n.Stat.DataLength)) && f.children.admits(int64(n.Stat.NumChildren))
 }
 
 // runFind prints the paths of znodes that all the flags describe.
@@ -119,23 +120,23 @@ func runFind(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	w := s.walk(s.client, a.argOr(0, "/"))
-	w.system, w.tolerant, w.depthMax = true, true, int(depth)
-	bad, hits := unread{s: s}, 0
-	err = w.each(ctx, func(n *znode) error {
-		if bad.skip(n) || !f.admits(n) {
+	w.System, w.Tolerant, w.DepthMax = true, true, int(depth)
+	bad, hits := subtree.Unread{Out: s.out}, 0
+	err = w.Each(ctx, func(n *subtree.Znode) error {
+		if bad.Skip(n) || !f.admits(n) {
 			return nil
 		}
 		hits++
-		s.out.show(found(n), func() { s.out.printf("%s\n", s.out.painted(n.path, n.stat)) })
+		s.out.Show(found(n), func() { s.out.Printf("%s\n", s.out.PaintZnode(n.Path, n.Stat)) })
 		return nil
 	})
 	return searched(err, &bad, "find", hits)
 }
 
 // searched is what find and grep end with.
-func searched(err error, bad *unread, what string, hits int) error {
+func searched(err error, bad *subtree.Unread, what string, hits int) error {
 	if err == nil {
-		err = bad.err(what)
+		err = bad.Err(what)
 	}
 	if err == nil && hits == 0 {
 		return verdictError{}
@@ -164,10 +165,10 @@ func runGrep(ctx context.Context, s *shell, a *args) error {
 		return a.usagef("grep: %v; -F takes the pattern as plain text", err)
 	}
 	w := s.walk(s.client, a.argOr(1, "/"))
-	w.data, w.system, w.tolerant = true, true, true
-	bad, hits := unread{s: s}, 0
-	err = w.each(ctx, func(n *znode) error {
-		if bad.skip(n) || !pattern.Match(n.data) {
+	w.Data, w.System, w.Tolerant = true, true, true
+	bad, hits := subtree.Unread{Out: s.out}, 0
+	err = w.Each(ctx, func(n *subtree.Znode) error {
+		if bad.Skip(n) || !pattern.Match(n.Data) {
 			return nil
 		}
 		hits++
@@ -177,40 +178,32 @@ func runGrep(ctx context.Context, s *shell, a *args) error {
 	return searched(err, &bad, "grep", hits)
 }
 
-func (s *shell) printMatches(a *args, n *znode, pattern *regexp.Regexp) {
-	switch name := s.out.paint(magenta, s.out.name(n.path)); {
+func (s *shell) printMatches(a *args, n *subtree.Znode, pattern *regexp.Regexp) {
+	switch name := s.out.Paint(screen.Magenta, s.out.Name(n.Path)); {
 	case a.has("l"):
-		s.out.show(grepJSON{Path: n.path}, func() { s.out.printf("%s\n", name) })
+		s.out.Show(grepJSON{Path: n.Path}, func() { s.out.Printf("%s\n", name) })
 	case a.has("c"):
 		count := 0
-		for line := range bytes.Lines(n.data) {
+		for line := range bytes.Lines(n.Data) {
 			if pattern.Match(line) {
 				count++
 			}
 		}
-		s.out.show(grepJSON{Path: n.path, Hits: count}, func() { s.out.printf("%s: %d\n", name, count) })
-	case !export.Readable(n.data):
-		s.out.show(grepJSON{Path: n.path}, func() { s.out.printf("%s: binary data matches\n", name) })
+		s.out.Show(grepJSON{Path: n.Path, Hits: count}, func() { s.out.Printf("%s: %d\n", name, count) })
+	case !export.Readable(n.Data):
+		s.out.Show(grepJSON{Path: n.Path}, func() { s.out.Printf("%s: binary data matches\n", name) })
 	default:
 		number := 0
-		for line := range bytes.Lines(n.data) {
+		for line := range bytes.Lines(n.Data) {
 			number++
 			line = bytes.TrimSuffix(line, []byte("\n"))
 			if !pattern.Match(line) {
 				continue
 			}
-			s.out.show(grepJSON{Path: n.path, Line: number, Text: string(line)}, func() {
-				marked := pattern.ReplaceAllStringFunc(s.out.printable(line), func(m string) string { return s.out.paint(red, m) })
-				s.out.printf("%s:%d: %s\n", name, number, marked)
+			s.out.Show(grepJSON{Path: n.Path, Line: number, Text: string(line)}, func() {
+				marked := pattern.ReplaceAllStringFunc(s.out.Printable(line), func(m string) string { return s.out.Paint(screen.Red, m) })
+				s.out.Printf("%s:%d: %s\n", name, number, marked)
 			})
 		}
 	}
-}
-
-// describeCount returns "1 znode", "2 znodes".
-func describeCount(n int) string {
-	if n == 1 {
-		return "1 znode"
-	}
-	return fmt.Sprintf("%d znodes", n)
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/zooid-project/zooid/internal/cli/advice"
 )
 
 const (
@@ -55,7 +57,7 @@ func runHistory(_ context.Context, s *shell, _ *args) error {
 		if !ok {
 			continue
 		}
-		s.out.show(historyJSON{n, line}, func() { s.out.printf("%d - %s\n", n, line) })
+		s.out.Show(historyJSON{n, line}, func() { s.out.Printf("%d - %s\n", n, line) })
 	}
 	return nil
 }
@@ -67,11 +69,11 @@ func runRedo(ctx context.Context, s *shell, a *args) error {
 	}
 	line, ok := s.history.at(n)
 	if !ok || n >= s.history.count {
-		return failuref("history lists the commands with their numbers", "Command index out of range")
+		return advice.Errorf("history lists the commands with their numbers", "Command index out of range")
 	}
 	words, quoted, err := splitQuoted(line)
 	if err != nil || len(words) == 0 {
-		return failuref("", "redo %d: the command %q can't be run", n, line)
+		return advice.Errorf("", "redo %d: the command %q can't be run", n, line)
 	}
 	if words[0] == "redo" {
 		return errors.New("No redoing redos")

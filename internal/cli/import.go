@@ -8,11 +8,14 @@ import (
 	"io"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
 // importBatch is how many znodes of a file are looked up together.
-const importBatch = readsAhead
+const importBatch = subtree.ReadsAhead
 
 // imported counts what import did, or would.
 type imported struct {
@@ -26,8 +29,8 @@ type imported struct {
 type loader struct {
 	s         *shell
 	to        *place
-	w         *writer
-	secure    *securer // nil in a dry run
+	w         *subtree.Writer
+	secure    *subtree.Securer // nil in a dry run
 	dry       bool
 	overwrite bool
 	withACL   bool
@@ -53,10 +56,10 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 	}
 	to := &place{c: s.client, path: whole.target, label: whole.target}
 	l := loader{s: s, to: to, dry: a.has("dry-run"), overwrite: a.has("overwrite"), withACL: !a.has("noacl")}
-	l.w = s.writer(s.client, "import")
-	defer l.w.progress.of(whole.Znodes()).end()
+	l.w = subtree.NewWriter(s.out, s.client, "import")
+	defer l.w.Progress.Of(whole.Znodes()).End()
 	if !l.dry {
-		if l.secure, err = newSecurer(ctx, s.client); err != nil {
+		if l.secure, err = subtree.NewSecurer(ctx, s.client); err != nil {
 			return fmt.Errorf("import %s: %w", a.arg(0), err)
 		}
 		if err := makeParents(ctx, s.client, whole.target); err != nil {
@@ -71,12 +74,12 @@ func runImport(ctx context.Context, s *shell, a *args) error {
 		err = errors.New("the file was changed while it was read")
 	}
 	if err == nil && !l.dry {
-		err = l.secure.finish(ctx)
+		err = l.secure.Finish(ctx)
 	}
 	if err != nil {
-		err = l.w.wroteError("import "+a.arg(0), err)
+		err = l.w.WroteError("import "+a.arg(0), err)
 		if !l.dry {
-			err = l.secure.unfinished(err, "import -overwrite "+a.arg(0)+" "+whole.target)
+			err = l.secure.Unfinished(err, "import -overwrite "+a.arg(0)+" "+whole.target)
 		}
 		return err
 	}
@@ -93,7 +96,7 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 		}
 		ready := len(batch) // the last one's children come next, if it has any
 		if err == nil {
-			if ready > 0 && parent(l.to.at(n.relative)) == l.to.at(batch[ready-1].relative) {
+			if ready > 0 && subtree.Parent(l.to.at(n.relative)) == l.to.at(batch[ready-1].relative) {
 				batch[ready-1].hasChildren = true
 			}
 			batch = append(batch, n)
@@ -105,7 +108,7 @@ func (l *loader) load(ctx context.Context, r *importReader) error {
 			batch = slices.Clone(batch[ready:])
 		}
 		if err != nil {
-			return l.w.finish(ctx)
+			return l.w.Finish(ctx)
 		}
 	}
 }
@@ -122,12 +125,12 @@ type present struct {
 
 // write looks a batch up, then writes it.
 func (l *loader) write(ctx context.Context, batch []loaded) error {
-	now, err := inParallel(batch, func(n loaded) (p present, err error) {
+	now, err := subtree.InParallel(batch, func(n loaded) (p present, err error) {
 		path := l.to.at(n.relative)
 		var st zk.Stat
 		p.data, st, err = l.s.client.Get(ctx, path)
-		p.version, p.ephemeral = st.Version, kindOf(st) == ephemeral
-		if gone(err) {
+		p.version, p.ephemeral = st.Version, screen.KindOf(st) == screen.Ephemeral
+		if subtree.Gone(err) {
 			return p, nil
 		}
 		if err == nil && l.withACL {
@@ -175,12 +178,12 @@ func (l *loader) one(ctx context.Context, n loaded, now present) error {
 		return nil
 	}
 	if !sameData {
-		if err := l.w.setAt(ctx, path, data, now.version); err != nil {
+		if err := l.w.SetAt(ctx, path, data, now.version); err != nil {
 			return err
 		}
 	}
 	if !sameList {
-		l.secure.later(path, acl, now.aversion)
+		l.secure.Later(path, acl, now.aversion)
 	}
 	return nil
 }
@@ -191,22 +194,22 @@ func (l *loader) create(ctx context.Context, path string, n loaded, acl []zk.ACL
 	if l.dry {
 		return nil
 	}
-	return l.w.create(ctx, path, n.data, l.secure.first(n.hasChildren, path, acl))
+	return l.w.Create(ctx, path, n.data, l.secure.First(n.hasChildren, path, acl))
 }
 
 // plan says what would be done.
 func (l *loader) plan(what, path string) {
 	if l.dry {
-		l.s.out.show(map[string]string{"would": what, "path": path}, func() {
-			l.s.out.printf("would %s %s\n", what, l.s.out.name(path))
+		l.s.out.Show(map[string]string{"would": what, "path": path}, func() {
+			l.s.out.Printf("would %s %s\n", what, l.s.out.Name(path))
 		})
 	}
 }
 
 func (l *loader) finish(file string) error {
-	l.s.out.show(l.done, func() {
+	l.s.out.Show(l.done, func() {
 		would := map[bool]string{true: "would be "}[l.dry]
-		l.s.out.printf("%d %screated, %d %schanged, %d the same\n", l.done.Created, would, l.done.Changed, would, l.done.Same)
+		l.s.out.Printf("%d %screated, %d %schanged, %d the same\n", l.done.Created, would, l.done.Changed, would, l.done.Same)
 	})
 	if l.done.Conflicts == 0 {
 		return nil
@@ -216,5 +219,5 @@ func (l *loader) finish(file string) error {
 		what, hint = "as ephemeral", "import it again when their sessions have ended"
 	}
 	left := map[bool]string{true: "would leave alone", false: "left alone"}[l.dry]
-	return failuref(hint, "import %s: %s, %s: %s, the first is %s", file, left, what, describeCount(l.done.Conflicts), l.first)
+	return advice.Errorf(hint, "import %s: %s, %s: %s, the first is %s", file, left, what, subtree.Count(l.done.Conflicts), l.first)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/jute"
 	"github.com/zooid-project/zooid/zk"
@@ -121,9 +123,9 @@ func (r *importReader) next() (loaded, error) {
 func parseEntries(entries []string) ([]zk.ACL, error) {
 	list := make([]zk.ACL, len(entries))
 	for i, entry := range entries {
-		e, offset, reason := parseEntry(entry)
+		e, offset, reason := subtree.ParseEntry(entry)
 		if reason != "" {
-			return nil, &aclError{entry, offset, reason}
+			return nil, &subtree.ACLError{Text: entry, Offset: offset, Reason: reason}
 		}
 		list[i] = e
 	}
@@ -134,7 +136,7 @@ func parseEntries(entries []string) ([]zk.ACL, error) {
 func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error) {
 	r, err := i.first(a)
 	if err != nil {
-		return nil, advise(fmt.Errorf("import %s: it is no %s export: %w", i.name, i.form, err), "%s", i.hint(err))
+		return nil, advice.Add(fmt.Errorf("import %s: it is no %s export: %w", i.name, i.form, err), "%s", i.hint(err))
 	}
 	for err == nil {
 		if _, err = r.next(); ctx.Err() != nil {
@@ -142,7 +144,7 @@ func (i *importFile) verify(ctx context.Context, a *args) (*importReader, error)
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, advise(fmt.Errorf("import %s: the file is not whole: %w", i.name, err), "%s", i.hint(err))
+		return nil, advice.Add(fmt.Errorf("import %s: the file is not whole: %w", i.name, err), "%s", i.hint(err))
 	}
 	return r, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -19,13 +20,13 @@ func (s *shell) stdin() (io.Reader, error) {
 		return nil, errNoStdin
 	}
 	s.in = nil
-	if f, ok := in.(*os.File); ok && terminal.Is(f) && s.out.errTerm {
-		s.out.notef("reading from the terminal; Ctrl-D ends it")
+	if f, ok := in.(*os.File); ok && terminal.Is(f) && s.out.ErrTerm {
+		s.out.Notef("reading from the terminal; Ctrl-D ends it")
 	}
 	return in, nil
 }
 
-var errNoStdin = failuref("name a file, or run the command by itself: zooid cli COMMAND",
+var errNoStdin = advice.Errorf("name a file, or run the command by itself: zooid cli COMMAND",
 	"standard input is where commands come from, or was read already")
 
 // isStdin reports whether f is standard input by another name, such as /dev/stdin. A
@@ -131,10 +132,10 @@ func (s *shell) value(ctx context.Context, a *args, i int) ([]byte, error) {
 		name = "-"
 	}
 	data, err := s.readValue(ctx, a, name)
-	if is[*hintError](err) {
+	if is[*advice.Error](err) {
 		return nil, err // which says more
 	}
-	return data, advise(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name, quote(a.arg(0)), quote(text))
+	return data, advice.Add(err, "- is standard input, @FILE a file; behind -- they are data: %s -- %s %s", a.cmd.name, quote(a.arg(0)), quote(text))
 }
 
 // readValue reads data from a file, as it is. It has at most as many bytes as a

@@ -23,12 +23,12 @@ func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 // interactive reads commands from the terminal until quit or Ctrl-D. Ctrl-C drops
 // the line, or ends the command that runs.
 func (s *shell) interactive(ctx context.Context) int {
-	s.out.errf("Connecting to %s\n", s.host)
+	s.out.Errf("Connecting to %s\n", s.host)
 	if code := s.start(ctx); code != 0 {
 		return code
 	}
 	s.awaitFirst(ctx)
-	s.out.errf("Welcome to Zooid! help lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D leaves.\n")
+	s.out.Errf("Welcome to Zooid! help lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D leaves.\n")
 	editor := liner.NewLiner()
 	defer editor.Close()
 	editor.SetCtrlCAborts(true)
@@ -51,16 +51,16 @@ func (s *shell) interactive(ctx context.Context) int {
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				s.out.messagef("reading a command: %v", err)
+				s.out.Messagef("reading a command: %v", err)
 			}
-			s.out.errf("\n")
+			s.out.Errf("\n")
 			break
 		}
 		if strings.TrimSpace(line) != "" && !secret(line) {
 			editor.AppendHistory(line)
 		}
 		if err := keepHistory(file, line); err != nil {
-			s.out.messagef("keep the history: %v; ZOOID_HISTORY names another file, or nothing for none", err)
+			s.out.Messagef("keep the history: %v; ZOOID_HISTORY names another file, or nothing for none", err)
 			file = ""
 		}
 		s.setRedraw(nil)
@@ -83,7 +83,7 @@ func (s *shell) awaitFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstPatience)
 	defer cancel()
 	if err := s.client.Wait(ctx); err != nil {
-		s.out.errf("%s; commands wait for up to %v\n", plainText(s.notConnected(s.host, err)), s.opt.timeout)
+		s.out.Errf("%s; commands wait for up to %v\n", plainText(s.notConnected(s.host, err)), s.opt.timeout)
 	}
 }
 

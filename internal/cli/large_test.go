@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,8 +35,8 @@ func TestHundredThousand(t *testing.T) {
 		}
 		v := newSession(t, address)
 		var results bytes.Buffer
-		v.s.out.w = bufio.NewWriter(&results)
-		v.s.out.errTerm, v.s.out.period = true, 10*time.Millisecond
+		v.s.out.W = bufio.NewWriter(&results)
+		v.s.out.ErrTerm, v.s.out.Period = true, 10*time.Millisecond
 		for _, c := range []struct {
 			line, progress, out string
 			lines               int // of results
@@ -60,49 +59,4 @@ func TestHundredThousand(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestProgressLine shows what the line says, and that it fits.
-func TestProgressLine(t *testing.T) {
-	t.Parallel()
-	var out, errs bytes.Buffer
-	o := newOutput(&out, &errs)
-	o.errTerm, o.terminal, o.period = true, true, 0
-	p := o.progress("copy").of(200)
-	if o.progress("a part of it") != nil {
-		t.Error("two lines at once")
-	}
-	p.add(50)
-	if got := p.text(10 * time.Second); got != "copy: 50 of 200 znodes, 25 %, 5/s, 30s left" {
-		t.Errorf("with a total: %q", got)
-	}
-	p.of(20)
-	if got := p.text(10 * time.Second); got != "copy: 50 znodes, 5/s" {
-		t.Errorf("beyond the total: %q", got)
-	}
-	errs.Reset()
-	o.printf("result\n")
-	o.w.Flush()
-	if errs.String() != "\r\x1b[K" {
-		t.Errorf("the line wasn't wiped before a result: %q", errs.String())
-	}
-	p.add(1)
-	errs.Reset()
-	p.end()
-	p.end()
-	if errs.String() != "\r\x1b[K" {
-		t.Errorf("the line wasn't wiped once at the end: %q", errs.String())
-	}
-	if got := cut("mirror /ä: 50 znodes", 9); got != "50 znodes" {
-		t.Errorf("cut: %q", got)
-	}
-	out.Reset()
-	o.row("%-60s%-60s", "ä", "b")
-	o.w.Flush()
-	if want := "ä" + strings.Repeat(" ", 59) + "b" + strings.Repeat(" ", widthDefault-62) + "…\n"; out.String() != want {
-		t.Errorf("a row that is too long: %q, want %q", out.String(), want)
-	}
-	var none *progress
-	none.of(1).ofTree(context.Background(), nil, "/").add(1)
-	none.end()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -74,18 +75,18 @@ type Streams struct {
 func Main(arguments []string, io Streams, version string) int {
 	opt, words, err := parseOptions(arguments)
 	if err != nil {
-		newOutput(io.Out, io.Err).errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", terminal.OneLine(plainText(err)))
+		screen.New(io.Out, io.Err).Errf("zooid cli: %s\n  hint: zooid cli --help tells the flags\n", terminal.OneLine(plainText(err)))
 		return exitUsage
 	}
 	if opt == nil {
 		if err := printHelp(io.Out); err != nil {
-			newOutput(io.Out, io.Err).errf("zooid cli: print the help: %v\n", err)
+			screen.New(io.Out, io.Err).Errf("zooid cli: print the help: %v\n", err)
 			return exitFailed
 		}
 		return 0
 	}
 	opt.version = version
-	s := newShell(*opt, newOutput(io.Out, io.Err))
+	s := newShell(*opt, screen.New(io.Out, io.Err))
 	defer s.close()
 	defer terminal.KeepOutput(io.Out)()
 	ctx := context.Background()
@@ -94,16 +95,16 @@ func Main(arguments []string, io Streams, version string) int {
 		ctx, stop := notifyInterrupt(ctx)
 		defer stop()
 		context.AfterFunc(ctx, stop) // a second interrupt ends the program, whatever it waits for
-		if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.errTerm {
+		if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.ErrTerm {
 			s.ask = func(prompt string) (string, error) {
-				s.out.errf("%s", terminal.OneLine(prompt))
+				s.out.Errf("%s", terminal.OneLine(prompt))
 				return answer(ctx, in)
 			}
 		}
 		s.execute(ctx, words)
 		return s.exit
 	}
-	if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.terminal {
+	if in, ok := io.In.(*os.File); ok && terminal.Is(in) && s.out.Terminal {
 		return s.interactive(ctx)
 	}
 	return s.script(ctx, io.In)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -267,13 +268,13 @@ func TestHistoryFile(t *testing.T) {
 // TestTerminalIsSafe shows that no znode's content can steer a terminal.
 func TestTerminalIsSafe(t *testing.T) {
 	t.Parallel()
-	o := newOutput(io.Discard, io.Discard)
+	o := screen.New(io.Discard, io.Discard)
 	hostile := []byte("a\x1b[2Jb\x07c\u009bd\te\nf")
-	if got := o.printable(hostile); got != string(hostile) {
+	if got := o.Printable(hostile); got != string(hostile) {
 		t.Errorf("not on a terminal: %q", got)
 	}
-	o.terminal = true
-	if got, want := o.printable(hostile), "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"; got != want {
+	o.Terminal = true
+	if got, want := o.Printable(hostile), "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"; got != want {
 		t.Errorf("on a terminal: %q, want %q", got, want)
 	}
 }

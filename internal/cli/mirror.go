@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 )
 
 // mirrored counts what mirror did, or would.
@@ -29,7 +33,7 @@ func runMirror(ctx context.Context, s *shell, a *args) error {
 	if into, outOf, err := s.overlap(ctx, what, from, to); err != nil {
 		return err
 	} else if into || outOf {
-		return failuref("name two subtrees that don't overlap", "%s: one lies within the other", what)
+		return advice.Errorf("name two subtrees that don't overlap", "%s: one lies within the other", what)
 	}
 	if err := s.exist(ctx, from); err != nil {
 		return err
@@ -60,13 +64,13 @@ type mirror struct {
 	from, to *place
 	withACL  bool
 	dry      bool
-	w        *writer
-	secure   *securer
+	w        *subtree.Writer
+	secure   *subtree.Securer
 
 	targets int              // znodes in the target
 	under   string           // a source ephemeral whose place a target znode takes; "" for none
 	planned map[string]int64 // czxids of what may be deleted, by path
-	extra   []listed         // to be deleted, each before those below it
+	extra   []subtree.Listed // to be deleted, each before those below it
 	late    string           // a znode that came into the target after the plan
 	left    int              // znodes of the target that stand where the source has ephemerals
 	done    mirrored
@@ -82,20 +86,20 @@ func (m *mirror) plan(d difference) error {
 	}
 	path := m.to.at(d.path)
 	switch {
-	case d.from != nil && kindOf(d.from.stat) == ephemeral:
+	case d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral:
 		if d.path == "" {
-			return failuref("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral", m.what)
+			return advice.Errorf("name a persistent znode; ephemerals go with their sessions", "%s: the source is ephemeral", m.what)
 		}
 		m.done.Ephemerals++
 		m.standsFor(d, path)
-	case d.to != nil && kindOf(d.to.stat) == ephemeral:
+	case d.to != nil && screen.KindOf(d.to.Stat) == screen.Ephemeral:
 		return m.planEphemeral(d, path)
 	case d.from == nil && m.under != "" && within(m.under, path):
 		m.left++
 	case d.from == nil && !m.a.has("delete"):
 		m.done.Extra++
 	case d.from == nil:
-		m.planned[path] = d.to.stat.Czxid
+		m.planned[path] = d.to.Stat.Czxid
 		m.done.Deleted++
 		m.tell("delete", path)
 	case d.to == nil:
@@ -113,13 +117,13 @@ func (m *mirror) plan(d difference) error {
 
 // sourceGone refuses to make the target like a source that was deleted meanwhile.
 func (m *mirror) sourceGone() error {
-	return failuref("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
+	return advice.Errorf("nothing was deleted", "%s: the source was deleted meanwhile", m.what)
 }
 
 // standsFor notes that the target has a persistent znode where the source has an
 // ephemeral one. It is left alone, with all below it.
 func (m *mirror) standsFor(d difference, path string) {
-	if d.to != nil && kindOf(d.to.stat) == persistent {
+	if d.to != nil && screen.KindOf(d.to.Stat) == screen.Persistent {
 		m.left++
 		m.under = path
 	}
@@ -127,11 +131,11 @@ func (m *mirror) standsFor(d difference, path string) {
 
 // planEphemeral refuses an ephemeral znode of the target that stands in the way.
 func (m *mirror) planEphemeral(d difference, path string) error {
-	_, doomed := m.planned[parent(path)]
+	_, doomed := m.planned[subtree.Parent(path)]
 	if d.from == nil && !doomed {
 		return nil // it goes with its session
 	}
-	return failuref("it must go first: its session ends, or delete removes it",
+	return advice.Errorf("it must go first: its session ends, or delete removes it",
 		"%s: %s is ephemeral in the target and stands in the way", m.what, path)
 }
 
@@ -147,22 +151,22 @@ func (m *mirror) agree() error {
 	if n <= mirrorDeletesMax && n*mirrorDeletesPart <= m.targets || m.a.has("yes") {
 		return nil
 	}
-	text := fmt.Sprintf("%s: it would delete %d of the target's %s", m.what, n, describeCount(m.targets))
+	text := fmt.Sprintf("%s: it would delete %d of the target's %s", m.what, n, subtree.Count(m.targets))
 	if m.s.ask != nil && !m.dry {
 		answer, err := m.s.ask(text + ". Do it? (yes/no) ")
 		if err == nil && strings.EqualFold(strings.TrimSpace(answer), "yes") {
 			return nil
 		}
 	}
-	return failuref("mirror -dry-run lists them; -yes does it; nothing was changed", "%s", text)
+	return advice.Errorf("mirror -dry-run lists them; -yes does it; nothing was changed", "%s", text)
 }
 
 // run carries out the plan, as far as it still fits: what was changed meanwhile
 // ends it.
 func (m *mirror) run(ctx context.Context) error {
-	m.w = m.s.silentWriter(m.to.c) // progress is told by the comparison
+	m.w = subtree.NewWriter(nil, m.to.c, "") // progress is told by the comparison
 	var err error
-	if m.secure, err = newSecurer(ctx, m.to.c); err != nil {
+	if m.secure, err = subtree.NewSecurer(ctx, m.to.c); err != nil {
 		return fmt.Errorf("%s: %w", m.what, err)
 	}
 	left := m.done.Ephemerals
@@ -172,21 +176,21 @@ func (m *mirror) run(ctx context.Context) error {
 		err = m.s.sideBySide(ctx, "mirror", m.from, m.to, m.withACL, func(d difference) error { return m.write(ctx, d) })
 	}
 	if err == nil {
-		err = m.w.finish(ctx)
+		err = m.w.Finish(ctx)
 	}
 	if err != nil {
-		return m.secure.unfinished(m.w.wroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
+		return m.secure.Unfinished(m.w.WroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
 	}
-	m.done.Deleted, err = m.s.deleteListed(ctx, m.to.c, m.extra, deleteBatch)
+	m.done.Deleted, err = subtree.DeleteListed(ctx, m.s.out, m.to.c, m.extra, deleteBatch)
 	if err != nil {
-		err = deletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted, len(m.extra), err)
-		return m.secure.unfinished(err, "mirror "+m.from.label+" "+m.to.label)
+		err = subtree.DeletedError(m.what+": everything is written; delete what only the target has", m.done.Deleted, len(m.extra), err)
+		return m.secure.Unfinished(err, "mirror "+m.from.label+" "+m.to.label)
 	}
-	if err := m.secure.finish(ctx); err != nil {
-		return m.secure.unfinished(fmt.Errorf("%s: %w", m.what, err), "mirror "+m.from.label+" "+m.to.label)
+	if err := m.secure.Finish(ctx); err != nil {
+		return m.secure.Unfinished(fmt.Errorf("%s: %w", m.what, err), "mirror "+m.from.label+" "+m.to.label)
 	}
 	if m.late != "" {
-		return failuref("everything else is done; run it again",
+		return advice.Errorf("everything else is done; run it again",
 			"%s: %s came into the target meanwhile and was left alone", m.what, m.late)
 	}
 	return nil
@@ -198,10 +202,10 @@ func (m *mirror) write(ctx context.Context, d difference) error {
 	switch {
 	case d.path == "" && d.from == nil:
 		return m.sourceGone()
-	case d.from != nil && kindOf(d.from.stat) == ephemeral:
+	case d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral:
 		m.standsFor(d, path)
 		return nil
-	case d.to != nil && kindOf(d.to.stat) == ephemeral:
+	case d.to != nil && screen.KindOf(d.to.Stat) == screen.Ephemeral:
 		if d.from != nil {
 			m.late = path // the plan would have refused it
 		}
@@ -218,16 +222,16 @@ func (m *mirror) write(ctx context.Context, d difference) error {
 		if err != nil {
 			return err
 		}
-		return m.w.create(ctx, path, d.from.data, m.secure.first(len(d.from.children) > 0, path, acl))
+		return m.w.Create(ctx, path, d.from.Data, m.secure.First(len(d.from.Children) > 0, path, acl))
 	case !d.data && !d.acl:
 		return nil
 	}
 	m.done.Changed++
 	if d.acl {
-		m.secure.later(path, d.from.acl, d.to.stat.Aversion)
+		m.secure.Later(path, d.from.ACL, d.to.Stat.Aversion)
 	}
 	if d.data {
-		return m.w.setAt(ctx, path, d.from.data, d.to.stat.Version)
+		return m.w.SetAt(ctx, path, d.from.Data, d.to.Stat.Version)
 	}
 	return nil
 }
@@ -237,8 +241,8 @@ func (m *mirror) collect(d difference, path string) {
 	switch czxid, planned := m.planned[path]; {
 	case !m.a.has("delete"):
 		m.done.Extra++
-	case planned && czxid == d.to.stat.Czxid:
-		m.extra = append(m.extra, listed{path, d.to.stat})
+	case planned && czxid == d.to.Stat.Czxid:
+		m.extra = append(m.extra, subtree.Listed{Path: path, Stat: d.to.Stat})
 	default:
 		m.late = path
 	}
@@ -247,27 +251,27 @@ func (m *mirror) collect(d difference, path string) {
 // tell says what would be done.
 func (m *mirror) tell(what, path string) {
 	if m.dry {
-		m.s.out.show(map[string]string{"would": what, "path": path}, func() {
-			m.s.out.printf("would %s %s\n", what, m.s.out.name(path))
+		m.s.out.Show(map[string]string{"would": what, "path": path}, func() {
+			m.s.out.Printf("would %s %s\n", what, m.s.out.Name(path))
 		})
 	}
 }
 
 // print says what was done, or would be.
 func (m *mirror) print() {
-	m.s.out.show(m.done, func() {
+	m.s.out.Show(m.done, func() {
 		would := map[bool]string{true: "would be "}[m.dry]
 		d := m.done
-		m.s.out.printf("%d %screated, %d %schanged, %d %sdeleted", d.Created, would, d.Changed, would, d.Deleted, would)
+		m.s.out.Printf("%d %screated, %d %schanged, %d %sdeleted", d.Created, would, d.Changed, would, d.Deleted, would)
 		if m.done.Extra > 0 {
-			m.s.out.printf("; %d only in the target (-delete removes them)", m.done.Extra)
+			m.s.out.Printf("; %d only in the target (-delete removes them)", m.done.Extra)
 		}
-		m.s.out.printf("\n")
+		m.s.out.Printf("\n")
 	})
 	if m.done.Ephemerals > 0 {
-		m.s.out.notef("%d ephemeral znodes were left out: they belong to their sessions", m.done.Ephemerals)
+		m.s.out.Notef("%d ephemeral znodes were left out: they belong to their sessions", m.done.Ephemerals)
 	}
 	if m.left > 0 {
-		m.s.out.notef("%s in the target, where the source has ephemeral ones, stay as they are", describeCount(m.left))
+		m.s.out.Notef("%s in the target, where the source has ephemeral ones, stay as they are", subtree.Count(m.left))
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -35,7 +38,7 @@ func runMv(ctx context.Context, s *shell, a *args) error {
 	defer to.close()
 	m := move{s: s, a: a, what: "mv " + from.label + " " + to.label, from: from, to: to, withACL: !a.has("noacl")}
 	if from.path == "/" {
-		return failuref("cp copies it", "%s: the root can't be moved", m.what)
+		return advice.Errorf("cp copies it", "%s: the root can't be moved", m.what)
 	}
 	again := a.has("resume")
 	if err := s.checkCopy(ctx, m.what, from, to, again); err != nil {
@@ -51,12 +54,12 @@ func runMv(ctx context.Context, s *shell, a *args) error {
 	switch {
 	case again:
 	case nodes == nil || from.away || to.away:
-		s.out.notef("too much for one transaction: it is copied, compared, then deleted")
+		s.out.Notef("too much for one transaction: it is copied, compared, then deleted")
 	default:
 		if err = m.atOnce(ctx, nodes); !errors.Is(err, zk.ErrNoAuth) {
 			return m.end(err)
 		}
-		s.out.notef("its ACLs keep it from being one transaction: it is copied, compared, then deleted")
+		s.out.Notef("its ACLs keep it from being one transaction: it is copied, compared, then deleted")
 	}
 	return m.end(m.inSteps(ctx))
 }
@@ -64,16 +67,16 @@ func runMv(ctx context.Context, s *shell, a *args) error {
 // end says what the move lost, as -lossy allows.
 func (m *move) end(err error) error {
 	if err == nil && m.counters > 0 {
-		m.s.out.notef("sequence numbers begin anew below %s", describeCount(m.counters))
+		m.s.out.Notef("sequence numbers begin anew below %s", subtree.Count(m.counters))
 	}
 	return err
 }
 
 // survey reads the source whole, before anything is changed, and refuses what can't
 // be moved. It returns the znodes if one transaction takes them all.
-func (m *move) survey(ctx context.Context) (nodes []*znode, err error) {
+func (m *move) survey(ctx context.Context) (nodes []*subtree.Znode, err error) {
 	size, small := 0, true
-	for n, err := range m.from.walk(m.s, "mv", m.withACL).all(ctx) {
+	for n, err := range m.from.walk(m.s, "mv", m.withACL).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +84,7 @@ func (m *move) survey(ctx context.Context) (nodes []*znode, err error) {
 		if err != nil {
 			return nil, err
 		}
-		size += len(n.data) + 2*len(n.path) + len(aclText(acl)) + moveOverhead
+		size += len(n.Data) + 2*len(n.Path) + len(subtree.ACLText(acl)) + moveOverhead
 		if small = small && size <= moveAtOnceBytes && len(nodes) < moveAtOnce; small {
 			nodes = append(nodes, n)
 		} else {
@@ -92,16 +95,16 @@ func (m *move) survey(ctx context.Context) (nodes []*znode, err error) {
 }
 
 // check refuses a znode that can't be moved as it is, and returns its ACL.
-func (m *move) check(n *znode) ([]zk.ACL, error) {
-	if kindOf(n.stat) == ephemeral {
-		return nil, failuref("it goes when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
-			m.from.label, n.path, hex(n.stat.EphemeralOwner))
+func (m *move) check(n *subtree.Znode) ([]zk.ACL, error) {
+	if screen.KindOf(n.Stat) == screen.Ephemeral {
+		return nil, advice.Errorf("it goes when its session ends", "mv %s: %s is ephemeral and belongs to the session %s",
+			m.from.label, n.Path, screen.Hex(n.Stat.EphemeralOwner))
 	}
-	if created := (int64(n.stat.Cversion) + int64(n.stat.NumChildren)) / 2; created > int64(n.stat.NumChildren) {
-		for _, name := range n.children {
+	if created := (int64(n.Stat.Cversion) + int64(n.Stat.NumChildren)) / 2; created > int64(n.Stat.NumChildren) {
+		for _, name := range n.Children {
 			if sequential(name) && !m.a.has("lossy") {
-				return nil, failuref("-lossy moves it all the same; cp leaves the source as it is",
-					"%s: the sequence numbers below %s would begin anew: no client can set them", m.what, n.path)
+				return nil, advice.Errorf("-lossy moves it all the same; cp leaves the source as it is",
+					"%s: the sequence numbers below %s would begin anew: no client can set them", m.what, n.Path)
 			}
 		}
 		m.counters++
@@ -125,7 +128,7 @@ func (m *move) checkQuotas(ctx context.Context) error {
 		return nil
 	}
 	if m.from.chroot != "" {
-		m.s.out.notef("quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, stay where they are",
+		m.s.out.Notef("quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, stay where they are",
 			m.from.chroot, m.from.label)
 		return nil
 	}
@@ -134,7 +137,7 @@ func (m *move) checkQuotas(ctx context.Context) error {
 		return fmt.Errorf("%s: look for quotas: %w", m.what, err)
 	}
 	if n > 0 {
-		return failuref("delquota removes it, setquota sets it at the new place; -lossy leaves it where it is",
+		return advice.Errorf("delquota removes it, setquota sets it at the new place; -lossy leaves it where it is",
 			"%s: %s has a quota, which doesn't move with it; nothing was changed", m.what, of)
 	}
 	return nil
@@ -143,7 +146,7 @@ func (m *move) checkQuotas(ctx context.Context) error {
 // atOnce creates and deletes in one transaction. It fails if a znode was changed
 // since it was read: the versions guard data, deleting a parent guards against new
 // children, and a look right before guards what versions don't tell.
-func (m *move) atOnce(ctx context.Context, nodes []*znode) error {
+func (m *move) atOnce(ctx context.Context, nodes []*subtree.Znode) error {
 	above, err := missingParents(ctx, m.to.c, m.to.path)
 	if err != nil {
 		return err
@@ -152,32 +155,32 @@ func (m *move) atOnce(ctx context.Context, nodes []*znode) error {
 	for _, path := range above {
 		ops = append(ops, zk.CreateOp(path, nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)))
 	}
-	list := make([]listed, len(nodes))
+	list := make([]subtree.Listed, len(nodes))
 	for i, n := range nodes {
 		acl, err := readACL(n, m.withACL)
 		if err != nil {
 			return err
 		}
-		ops = append(ops, zk.CreateOp(m.to.at(m.from.relative(n.path)), n.data, zk.ModePersistent, acl))
-		list[i] = listed{n.path, n.stat}
+		ops = append(ops, zk.CreateOp(m.to.at(m.from.relative(n.Path)), n.Data, zk.ModePersistent, acl))
+		list[i] = subtree.Listed{Path: n.Path, Stat: n.Stat}
 	}
 	for i := len(nodes) - 1; i >= 0; i-- {
-		ops = append(ops, zk.DeleteOp(nodes[i].path, nodes[i].stat.Version))
+		ops = append(ops, zk.DeleteOp(nodes[i].Path, nodes[i].Stat.Version))
 	}
-	now, err := look(ctx, m.from.c, list)
+	now, err := subtree.Look(ctx, m.from.c, list)
 	if err != nil {
-		return advise(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
+		return advice.Add(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
 	}
 	for i, l := range list {
-		if now[i] == nil || !unchanged(*now[i], l.stat) {
-			return advise(fmt.Errorf("%s: %w", m.what, &changedError{l.path}), "nothing was moved; run it again")
+		if now[i] == nil || !subtree.Unchanged(*now[i], l.Stat) {
+			return advice.Add(fmt.Errorf("%s: %w", m.what, &subtree.ChangedError{Path: l.Path}), "nothing was moved; run it again")
 		}
 	}
 	if _, err := m.from.c.Multi(ctx, ops...); zk.MaybeApplied(err) {
-		return advise(fmt.Errorf("%s: it is unknown if it was moved: %w", m.what, err),
+		return advice.Add(fmt.Errorf("%s: it is unknown if it was moved: %w", m.what, err),
 			"it is whole, either here or there: ls %s tells", m.to.label)
 	} else if err != nil {
-		return advise(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
+		return advice.Add(fmt.Errorf("%s: %w", m.what, err), "nothing was moved")
 	}
 	m.print(copied{Znodes: len(nodes)})
 	return nil
@@ -195,10 +198,10 @@ func (m *move) inSteps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := m.s.deleteListed(ctx, m.from.c, list, deleteBatch)
+	n, err := subtree.DeleteListed(ctx, m.s.out, m.from.c, list, deleteBatch)
 	if err != nil {
 		what := m.what + ": all is copied; delete the source"
-		return advise(deletedError(what, n, len(list), err), "%s", m.goOn())
+		return advice.Add(subtree.DeletedError(what, n, len(list), err), "%s", m.goOn())
 	}
 	done.Znodes = n
 	m.print(done)
@@ -211,66 +214,66 @@ func (m *move) goOn() string {
 
 // copyMissing creates in the target what only the source has.
 func (m *move) copyMissing(ctx context.Context) (done copied, err error) {
-	q, err := newSecurer(ctx, m.to.c)
+	q, err := subtree.NewSecurer(ctx, m.to.c)
 	if err != nil {
 		return done, fmt.Errorf("%s: %w", m.what, err)
 	}
 	if err := makeParents(ctx, m.to.c, m.to.path); err != nil {
 		return done, err
 	}
-	w := m.s.silentWriter(m.to.c)
+	w := subtree.NewWriter(nil, m.to.c, "")
 	err = m.s.sideBySide(ctx, "mv", m.from, m.to, m.withACL, func(d difference) error {
 		switch {
-		case d.from != nil && kindOf(d.from.stat) == ephemeral:
+		case d.from != nil && screen.KindOf(d.from.Stat) == screen.Ephemeral:
 			_, err := m.check(d.from)
 			return err
 		case d.from != nil && d.to == nil:
-			return w.copy(ctx, q, d.from, m.to.at(d.path), m.withACL)
-		case d.acl && m.a.has("resume") && sameACL(d.to.acl, q.temporary):
-			q.later(m.to.at(d.path), d.from.acl, d.to.stat.Aversion) // an earlier run was ended before it set this
+			return copyZnode(ctx, w, q, d.from, m.to.at(d.path), m.withACL)
+		case d.acl && m.a.has("resume") && sameACL(d.to.ACL, q.Temporary):
+			q.Later(m.to.at(d.path), d.from.ACL, d.to.Stat.Aversion) // an earlier run was ended before it set this
 		}
 		return nil
 	})
 	if err == nil {
-		err = w.finish(ctx)
+		err = w.Finish(ctx)
 	}
 	if err == nil {
-		err = q.finish(ctx)
+		err = q.Finish(ctx)
 	}
 	if err != nil {
-		w.settle(ctx)
-		err = q.unfinished(w.wroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
-		return done, advise(err, "the source is untouched; %s", m.goOn())
+		w.Settle(ctx)
+		err = q.Unfinished(w.WroteError(m.what, err), "mirror "+m.from.label+" "+m.to.label)
+		return done, advice.Add(err, "the source is untouched; %s", m.goOn())
 	}
 	return done, nil
 }
 
 // compare returns the source's znodes, if the target has each of them alike.
-func (m *move) compare(ctx context.Context) (list []listed, err error) {
+func (m *move) compare(ctx context.Context) (list []subtree.Listed, err error) {
 	differ, first := 0, ""
 	err = m.s.sideBySide(ctx, "compare", m.from, m.to, m.withACL, func(d difference) error {
 		switch {
 		case d.from == nil:
-		case kindOf(d.from.stat) == ephemeral, d.to == nil, d.data, d.acl:
+		case screen.KindOf(d.from.Stat) == screen.Ephemeral, d.to == nil, d.data, d.acl:
 			if differ++; first == "" {
 				first = m.from.at(d.path)
 			}
 		default:
-			list = append(list, listed{m.from.at(d.path), d.from.stat})
+			list = append(list, subtree.Listed{Path: m.from.at(d.path), Stat: d.from.Stat})
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, advise(fmt.Errorf("%s: compare the copy: %w", m.what, err), "the source is untouched; %s", m.goOn())
+		return nil, advice.Add(fmt.Errorf("%s: compare the copy: %w", m.what, err), "the source is untouched; %s", m.goOn())
 	}
 	if differ > 0 {
-		return nil, failuref("the source is untouched; mirror writes over the copy; then "+m.goOn(),
-			"%s: %s in the source differ from the copy, the first is %s", m.what, describeCount(differ), first)
+		return nil, advice.Errorf("the source is untouched; mirror writes over the copy; then "+m.goOn(),
+			"%s: %s in the source differ from the copy, the first is %s", m.what, subtree.Count(differ), first)
 	}
 	return list, nil
 }
 
 func (m *move) print(done copied) {
 	m.s.printCopied(m.a, "moved", done)
-	m.s.out.notef("all are persistent: servers don't tell which znodes are containers or have a TTL")
+	m.s.out.Notef("all are persistent: servers don't tell which znodes are containers or have a TTL")
 }

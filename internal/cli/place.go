@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -28,7 +30,7 @@ func (s *shell) place(ctx context.Context, text string) (*place, error) {
 	}
 	host, path, ok := strings.Cut(text, "/")
 	if !ok {
-		return nil, failuref("as in /app or zk1:2181,zk2:2181/app", "%q names no path", text)
+		return nil, advice.Errorf("as in /app or zk1:2181,zk2:2181/app", "%q names no path", text)
 	}
 	c, err := zk.New(host, s.opt.client())
 	if err != nil {
@@ -62,9 +64,9 @@ func (s *shell) places(ctx context.Context, a *args) (from, to *place, err error
 }
 
 // walk reads p whole: data, and ACLs if acl is set.
-func (p *place) walk(s *shell, what string, acl bool) walk {
+func (p *place) walk(s *shell, what string, acl bool) subtree.Walk {
 	w := s.walk(p.c, p.path)
-	w.what, w.data, w.acl = what+" "+p.label, true, acl
+	w.What, w.Data, w.ACL = what+" "+p.label, true, acl
 	return w
 }
 
@@ -88,20 +90,20 @@ func (p *place) at(relative string) string {
 }
 
 // readACL returns the ACL a copy of n gets, or why it can't have n's.
-func readACL(n *znode, withACL bool) ([]zk.ACL, error) {
+func readACL(n *subtree.Znode, withACL bool) ([]zk.ACL, error) {
 	if !withACL {
 		return zk.WorldACL(zk.PermAll), nil
 	}
-	if hidden(n.acl) {
-		return nil, failuref("addauth as who has the admin permission there, or leave ACLs out with -noacl",
-			"the server hides a part of the ACL of %s (%s)", n.path, aclText(n.acl))
+	if hidden(n.ACL) {
+		return nil, advice.Errorf("addauth as who has the admin permission there, or leave ACLs out with -noacl",
+			"the server hides a part of the ACL of %s (%s)", n.Path, subtree.ACLText(n.ACL))
 	}
-	return n.acl, nil
+	return n.ACL, nil
 }
 
 // missingParents returns the paths above path at which nothing is, the topmost first.
 func missingParents(ctx context.Context, c *zk.Client, path string) (missing []string, err error) {
-	for above := parent(path); above != "/"; above = parent(above) {
+	for above := subtree.Parent(path); above != "/"; above = subtree.Parent(above) {
 		_, ok, err := c.Exists(ctx, above)
 		if err != nil {
 			return nil, err
@@ -127,4 +129,11 @@ func makeParents(ctx context.Context, c *zk.Client, path string) error {
 		}
 	}
 	return nil
+}
+
+// walk returns a walk below root that the caller may adjust.
+func (s *shell) walk(c *zk.Client, root string) subtree.Walk {
+	w := subtree.NewWalk(s.out, c, root)
+	w.System = c == s.client && s.chroot() != "" // below a chroot /zookeeper is a znode like others
+	return w
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -84,7 +86,7 @@ func (q quota) fields() map[string]int64 {
 func (s *shell) quotaPath(a *args) (path, at string, err error) {
 	path = a.arg(0)
 	if s.chroot() != "" {
-		return "", "", failuref("connect without the chroot and give the whole path", "%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
+		return "", "", advice.Errorf("connect without the chroot and give the whole path", "%s %s: quotas lie outside of the chroot %s", a.cmd.name, path, s.chroot())
 	}
 	return path, quotaRoot + strings.TrimSuffix(path, "/"), nil
 }
@@ -92,16 +94,16 @@ func (s *shell) quotaPath(a *args) (path, at string, err error) {
 // quotasOf counts the quotas of a place without a chroot; first is one that has one.
 func (s *shell) quotasOf(ctx context.Context, p *place) (n int, first string, err error) {
 	w := s.walk(p.c, quotaRoot+strings.TrimSuffix(p.path, "/"))
-	w.system = true
-	for z, err := range w.all(ctx) {
+	w.System = true
+	for z, err := range w.All(ctx) {
 		switch {
-		case gone(err):
+		case subtree.Gone(err):
 			return n, first, nil
 		case err != nil:
 			return n, first, err
-		case strings.HasSuffix(z.path, quotaLimits):
+		case strings.HasSuffix(z.Path, quotaLimits):
 			if n++; n == 1 {
-				first = cmp.Or(strings.TrimSuffix(z.path[len(quotaRoot):], quotaLimits), "/")
+				first = cmp.Or(strings.TrimSuffix(z.Path[len(quotaRoot):], quotaLimits), "/")
 			}
 		}
 	}
@@ -112,17 +114,17 @@ func (s *shell) quotasOf(ctx context.Context, p *place) (n int, first string, er
 // of them.
 func (s *shell) leaveQuotas(ctx context.Context, what string, from *place) int {
 	if from.chroot != "" {
-		s.out.notef("%s: quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, were left out",
-			what, from.chroot, s.out.name(from.label))
+		s.out.Notef("%s: quotas lie outside of the chroot %s, and can't be seen here; %s's, if any, were left out",
+			what, from.chroot, s.out.Name(from.label))
 		return 0
 	}
 	n, first, err := s.quotasOf(ctx, from)
 	switch {
 	case err != nil:
-		s.out.notef("%s: whether quotas were left out can't be told: %s", what, plainText(err))
+		s.out.Notef("%s: whether quotas were left out can't be told: %s", what, plainText(err))
 	case n > 0:
-		s.out.notef("%s: %d quotas were left out, the first that of %s; listquota shows one, setquota sets one",
-			what, n, s.out.name(first))
+		s.out.Notef("%s: %d quotas were left out, the first that of %s; listquota shows one, setquota sets one",
+			what, n, s.out.Name(first))
 	}
 	return n
 }
@@ -132,10 +134,10 @@ func runListQuota(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	s.out.notef("absolute path is %s", at+quotaLimits)
+	s.out.Notef("absolute path is %s", at+quotaLimits)
 	limits, _, err := s.client.Get(ctx, at+quotaLimits)
-	if gone(err) {
-		return failuref("setquota sets one", "quota for %s does not exist.", path)
+	if subtree.Gone(err) {
+		return advice.Errorf("setquota sets one", "quota for %s does not exist.", path)
 	}
 	if err != nil {
 		return err
@@ -146,8 +148,8 @@ func runListQuota(ctx context.Context, s *shell, a *args) error {
 	}
 	have := parseQuota(string(stats))
 	v := quotaJSON{path, parseQuota(string(limits)).fields(), map[string]int64{"count": have.count, "bytes": have.bytes}}
-	s.out.show(v, func() {
-		s.out.printf("Output quota for %s %s\nOutput stat for %s %s\n", path, limits, path, stats)
+	s.out.Show(v, func() {
+		s.out.Printf("Output quota for %s %s\nOutput stat for %s %s\n", path, limits, path, stats)
 	})
 	return nil
 }
@@ -181,7 +183,7 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 	}
 	for try := 1; ; try++ {
 		err := s.changeLimit(ctx, at, flag, value)
-		if gone(err) {
+		if subtree.Gone(err) {
 			q := noQuota
 			*q.field(flag) = value
 			err = s.makeQuota(ctx, at, q)
@@ -189,11 +191,11 @@ func runSetQuota(ctx context.Context, s *shell, a *args) error {
 		if err == nil {
 			break
 		}
-		if !conflict(err) || try == quotaTries {
+		if !subtree.Conflict(err) || try == quotaTries {
 			return err
 		}
 	}
-	return advise(s.warnQuota(ctx, path, flag, value), "the limit was set, and what is written stays")
+	return advice.Add(s.warnQuota(ctx, path, flag, value), "the limit was set, and what is written stays")
 }
 
 // quotaTries bounds how often somebody else may change a quota at the same moment.
@@ -215,7 +217,7 @@ func (s *shell) changeLimit(ctx context.Context, at, flag string, value int64) e
 	if errors.Is(err, zk.ErrNodeExists) { // but after a zkCli that was ended halfway
 		return nil
 	}
-	return advise(err, quotaStays)
+	return advice.Add(err, quotaStays)
 }
 
 // quotaStays tells of a quota command that ends after it has changed something.
@@ -236,7 +238,7 @@ func (s *shell) warnQuota(ctx context.Context, path, flag string, limit int64) e
 		used, what = have.bytes, "bytes"
 	}
 	if limit >= 0 && used > limit {
-		s.out.messagef("[Warning]: the %s quota you create is less than the existing %s:%d", what, what, used)
+		s.out.Messagef("[Warning]: the %s quota you create is less than the existing %s:%d", what, what, used)
 	}
 	return nil
 }
@@ -256,7 +258,7 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 	open, wrote := zk.WorldACL(zk.PermAll), false
 	tell := func(err error) error {
 		if wrote {
-			return advise(err, quotaStays)
+			return advice.Add(err, quotaStays)
 		}
 		return err
 	}
@@ -287,26 +289,26 @@ func (s *shell) makeQuota(ctx context.Context, at string, q quota) error {
 // checkOtherQuotas fails if a znode above or below path has a quota: only one may
 // be on a line, as the servers count for the deepest alone.
 func (s *shell) checkOtherQuotas(ctx context.Context, path string) error {
-	for above := parent(path); above != "/"; above = parent(above) {
+	for above := subtree.Parent(path); above != "/"; above = subtree.Parent(above) {
 		if _, ok, err := s.client.Exists(ctx, quotaRoot+above+quotaLimits); err != nil {
 			return err
 		} else if ok {
-			return failuref("delquota "+above+" removes that one", "%s has a parent %s which has a quota", path, above)
+			return advice.Errorf("delquota "+above+" removes that one", "%s has a parent %s which has a quota", path, above)
 		}
 	}
 	if path == "/" {
 		return nil
 	}
 	w := s.walk(s.client, quotaRoot+path)
-	w.system = true
-	err := w.each(ctx, func(n *znode) error {
-		of := strings.TrimSuffix(n.path[len(quotaRoot):], quotaLimits)
-		if strings.HasSuffix(n.path, quotaLimits) && of != path {
-			return failuref("delquota "+of+" removes that one", "%s has a child %s which has a quota", path, of)
+	w.System = true
+	err := w.Each(ctx, func(n *subtree.Znode) error {
+		of := strings.TrimSuffix(n.Path[len(quotaRoot):], quotaLimits)
+		if strings.HasSuffix(n.Path, quotaLimits) && of != path {
+			return advice.Errorf("delquota "+of+" removes that one", "%s has a child %s which has a quota", path, of)
 		}
 		return nil
 	})
-	if gone(err) {
+	if subtree.Gone(err) {
 		return nil
 	}
 	return err
@@ -322,7 +324,7 @@ func runDelQuota(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	_, st, err := s.client.Get(ctx, at+quotaLimits)
-	if gone(err) {
+	if subtree.Gone(err) {
 		if err := s.pruneQuotas(ctx, at); err != nil { // left of one that was ended halfway
 			return err
 		}
@@ -336,7 +338,7 @@ func runDelQuota(ctx context.Context, s *shell, a *args) error {
 	}
 	for try := 1; ; try++ {
 		err := s.changeLimit(ctx, at, flag, -1)
-		if err == nil || !conflict(err) || try == quotaTries {
+		if err == nil || !subtree.Conflict(err) || try == quotaTries {
 			return err
 		}
 	}
@@ -355,18 +357,18 @@ func (s *shell) removeQuota(ctx context.Context, at string, version int32) error
 	if _, err := s.client.Multi(ctx, ops...); err != nil {
 		return err
 	}
-	return advise(s.pruneQuotas(ctx, at), "the quota is gone; what is left of it is empty, and delquota removes it")
+	return advice.Add(s.pruneQuotas(ctx, at), "the quota is gone; what is left of it is empty, and delquota removes it")
 }
 
 // pruneQuotas deletes the znodes on the way to where a quota was, where no other quota
 // needs them: those have children.
 func (s *shell) pruneQuotas(ctx context.Context, at string) error {
-	for ; at != quotaRoot; at = parent(at) {
+	for ; at != quotaRoot; at = subtree.Parent(at) {
 		err := s.client.Delete(ctx, at, zk.AnyVersion)
 		if errors.Is(err, zk.ErrNotEmpty) {
 			return nil
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !subtree.Gone(err) {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/export"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -13,15 +15,15 @@ import (
 // znodeJSON is what get, ls and stat print.
 type znodeJSON struct {
 	Path string `json:"path"`
-	content
-	Children *[]string `json:"children,omitempty"`
-	Stat     *statJSON `json:"stat,omitempty"`
+	screen.Content
+	Children *[]string        `json:"children,omitempty"`
+	Stat     *screen.StatJSON `json:"stat,omitempty"`
 }
 
 // deprecated warns, as zkCli does, about "get path watch" and the like.
 func (s *shell) deprecated(old, flags string) {
 	command, _, _ := strings.Cut(old, " ")
-	s.out.notef("'%s' has been deprecated. Please use '%s %s' instead.", old, command, flags)
+	s.out.Notef("'%s' has been deprecated. Please use '%s %s' instead.", old, command, flags)
 }
 
 func runGet(ctx context.Context, s *shell, a *args) error {
@@ -43,11 +45,11 @@ func runGet(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	v := znodeJSON{Path: path, content: toContent(data), Stat: toJSON(st)}
-	s.out.show(v, func() {
+	v := znodeJSON{Path: path, Content: screen.ToContent(data), Stat: screen.ToJSON(st)}
+	s.out.Show(v, func() {
 		s.printData(a, data)
 		if a.has("s") {
-			s.out.printStat(st)
+			s.out.PrintStat(st)
 		}
 	})
 	return nil
@@ -61,13 +63,13 @@ func (s *shell) printData(a *args, data []byte) {
 	}
 	switch {
 	case a.has("x"):
-		s.out.hexDump(data)
+		s.out.HexDump(data)
 	case a.has("b"):
-		s.out.printf("%s\n", base64.StdEncoding.EncodeToString(data))
+		s.out.Printf("%s\n", base64.StdEncoding.EncodeToString(data))
 	default:
-		s.out.printf("%s\n", s.out.printable(data))
-		if s.out.terminal && !export.Readable(data) {
-			s.out.notef("not all of the %d bytes can be shown; -x dumps them, -b prints base64", len(data))
+		s.out.Printf("%s\n", s.out.Printable(data))
+		if s.out.Terminal && !export.Readable(data) {
+			s.out.Notef("not all of the %d bytes can be shown; -x dumps them, -b prints base64", len(data))
 		}
 	}
 }
@@ -86,10 +88,10 @@ func runLs(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	slices.Sort(children)
-	s.out.show(znodeJSON{Path: path, Children: &children, Stat: toJSON(st)}, func() {
-		s.out.printf("[%s]\n", s.out.name(strings.Join(children, ", ")))
+	s.out.Show(znodeJSON{Path: path, Children: &children, Stat: screen.ToJSON(st)}, func() {
+		s.out.Printf("[%s]\n", s.out.Name(strings.Join(children, ", ")))
 		if a.has("s") {
-			s.out.printStat(st)
+			s.out.PrintStat(st)
 		}
 	})
 	return nil
@@ -107,14 +109,14 @@ func (s *shell) children(ctx context.Context, path string, watch bool) ([]string
 // listAll prints a path and everything below it; with watch, each gets a watch.
 func (s *shell) listAll(ctx context.Context, root string, watch bool) error {
 	w := s.walk(s.client, root)
-	w.system = true
-	return w.each(ctx, func(n *znode) error {
+	w.System = true
+	return w.Each(ctx, func(n *subtree.Znode) error {
 		if watch {
-			if _, _, err := s.children(ctx, n.path, true); err != nil && !gone(err) {
+			if _, _, err := s.children(ctx, n.Path, true); err != nil && !subtree.Gone(err) {
 				return err
 			}
 		}
-		s.out.show(map[string]string{"path": n.path}, func() { s.out.printf("%s\n", s.out.name(n.path)) })
+		s.out.Show(map[string]string{"path": n.Path}, func() { s.out.Printf("%s\n", s.out.Name(n.Path)) })
 		return nil
 	})
 }
@@ -141,14 +143,14 @@ func runStat(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	s.out.show(znodeJSON{Path: path, Stat: toJSON(st)}, func() { s.out.printStat(st) })
+	s.out.Show(znodeJSON{Path: path, Stat: screen.ToJSON(st)}, func() { s.out.PrintStat(st) })
 	return nil
 }
 
 func runAllChildrenNumber(ctx context.Context, s *shell, a *args) error {
 	n, err := s.client.AllChildrenNumber(ctx, a.arg(0))
 	if err == nil {
-		s.out.show(map[string]any{"path": a.arg(0), "allChildrenNumber": n}, func() { s.out.printf("%d\n", n) })
+		s.out.Show(map[string]any{"path": a.arg(0), "allChildrenNumber": n}, func() { s.out.Printf("%d\n", n) })
 	}
 	return err
 }
@@ -160,8 +162,8 @@ func runEphemerals(ctx context.Context, s *shell, a *args) error {
 	}
 	slices.Sort(paths)
 	paths = append([]string{}, paths...) // null is no list
-	s.out.show(map[string][]string{"ephemerals": paths}, func() {
-		s.out.printf("[%s]\n", s.out.name(strings.Join(paths, ", ")))
+	s.out.Show(map[string][]string{"ephemerals": paths}, func() {
+		s.out.Printf("[%s]\n", s.out.Name(strings.Join(paths, ", ")))
 	})
 	return nil
 }
@@ -169,7 +171,7 @@ func runEphemerals(ctx context.Context, s *shell, a *args) error {
 func runSync(ctx context.Context, s *shell, a *args) error {
 	err := s.client.Sync(ctx, a.arg(0))
 	if err == nil {
-		s.out.show(map[string]string{"synced": a.arg(0)}, func() { s.out.printf("Sync is OK\n") })
+		s.out.Show(map[string]string{"synced": a.arg(0)}, func() { s.out.Printf("Sync is OK\n") })
 	}
 	return err
 }

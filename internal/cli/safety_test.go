@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/jute"
@@ -131,7 +133,7 @@ func TestMirrorMeetsAnEphemeral(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.exit == 0 && kindOf(st) == ephemeral {
+		if r.exit == 0 && screen.KindOf(st) == screen.Ephemeral {
 			t.Errorf("created at request %d: exit code 0, printed %s", k, r.out)
 		}
 	})
@@ -174,8 +176,8 @@ func TestTemporaryACLAdmitsNobodyElse(t *testing.T) {
 	c := open(t, startZooid(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if q, err := newSecurer(ctx, c); err == nil {
-		t.Errorf("a temporary ACL of %s", aclText(q.temporary))
+	if q, err := subtree.NewSecurer(ctx, c); err == nil {
+		t.Errorf("a temporary ACL of %s", subtree.ACLText(q.Temporary))
 	}
 }
 
@@ -194,27 +196,6 @@ func TestDeleteLongPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.must(t, "deleteall", "/long")
-}
-
-// TestLastBatch takes as many znodes as a transaction deletes, by number and bytes, but
-// never none.
-func TestLastBatch(t *testing.T) {
-	t.Parallel()
-	list := func(n, bytes int) []listed {
-		out := make([]listed, n)
-		for i := range out {
-			out[i].path = strings.Repeat("x", bytes-writeOverhead)
-		}
-		return out
-	}
-	for _, k := range []struct{ n, bytes, batch, want int }{
-		{5, 100, 1000, 5}, {5, 100, 3, 3}, {5, deleteBatchBytes / 2, 1000, 2}, {5, deleteBatchBytes/2 + 1, 1000, 1},
-		{5, deleteBatchBytes + 1, 1000, 1}, {1, deleteBatchBytes + 1, 1, 1},
-	} {
-		if got := len(lastBatch(list(k.n, k.bytes), k.batch)); got != k.want {
-			t.Errorf("of %d with %d bytes each, %d at most: %d, want %d", k.n, k.bytes, k.batch, got, k.want)
-		}
-	}
 }
 
 // TestReconfigFile takes the lines of a dynamic configuration file, and nothing else.

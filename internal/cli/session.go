@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/cli/screen"
 )
 
 func runConnect(_ context.Context, s *shell, a *args) error {
@@ -26,8 +28,8 @@ func runQuit(_ context.Context, s *shell, _ *args) error {
 }
 
 func runVersion(_ context.Context, s *shell, _ *args) error {
-	s.out.show(map[string]string{"version": s.opt.version}, func() {
-		s.out.printf("ZooKeeper CLI version: %s\n", s.opt.version)
+	s.out.Show(map[string]string{"version": s.opt.version}, func() {
+		s.out.Printf("ZooKeeper CLI version: %s\n", s.opt.version)
 	})
 	return nil
 }
@@ -58,21 +60,21 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 	if c == nil {
 		return s.printGuide(a.arg(0))
 	}
-	s.out.show(c.toJSON(), func() {
-		s.out.printf("%s\n\n", c.about)
-		c.printUsage(s.out.w)
+	s.out.Show(c.toJSON(), func() {
+		s.out.Printf("%s\n\n", c.about)
+		c.printUsage(s.out.W)
 		if names := aliasesOf(c.name); names != nil {
-			s.out.printf("\nAlso: %s\n", strings.Join(names, ", "))
+			s.out.Printf("\nAlso: %s\n", strings.Join(names, ", "))
 		}
 		l := lessons()[c.name]
 		if l.text != "" {
-			s.out.printf("\n%s\n", l.text)
+			s.out.Printf("\n%s\n", l.text)
 		}
 		if l.examples != nil {
-			s.out.printf("\nExamples:\n")
+			s.out.Printf("\nExamples:\n")
 		}
 		for _, line := range l.examples {
-			s.out.printf("  %s\n", line)
+			s.out.Printf("  %s\n", line)
 		}
 	})
 	return nil
@@ -82,8 +84,8 @@ func runHelp(_ context.Context, s *shell, a *args) error {
 func (s *shell) printGuide(name string) error {
 	for _, g := range guides() {
 		if g.name == name {
-			s.out.show(map[string]string{"name": g.name, "about": g.about, "text": g.text}, func() {
-				s.out.printf("%s\n\n%s", g.about, g.text)
+			s.out.Show(map[string]string{"name": g.name, "about": g.about, "text": g.text}, func() {
+				s.out.Printf("%s\n\n%s", g.about, g.text)
 			})
 			return nil
 		}
@@ -94,19 +96,19 @@ func (s *shell) printGuide(name string) error {
 // printTopics lists the commands.
 func (s *shell) printTopics() {
 	for _, t := range topics() {
-		if !s.out.json {
-			s.out.printf("%s\n", s.out.paint(blue, t.title))
+		if !s.out.JSON {
+			s.out.Printf("%s\n", s.out.Paint(screen.Blue, t.title))
 		}
 		for _, name := range t.names {
 			c, _ := find(strings.Fields(name))
-			s.out.show(c.toJSON(), func() { s.out.printf("  %-20s %s\n", c.name, c.about) })
+			s.out.Show(c.toJSON(), func() { s.out.Printf("  %-20s %s\n", c.name, c.about) })
 		}
 	}
-	if !s.out.json {
-		s.out.printf("%s\n", s.out.paint(blue, "More help"))
+	if !s.out.JSON {
+		s.out.Printf("%s\n", s.out.Paint(screen.Blue, "More help"))
 		for _, g := range guides() {
-			s.out.printf("  %-20s %s\n", "help "+g.name, g.about)
+			s.out.Printf("  %-20s %s\n", "help "+g.name, g.about)
 		}
-		s.out.printf("\nhelp COMMAND tells its flags, with examples; -o json prints any result as JSON.\n")
+		s.out.Printf("\nhelp COMMAND tells its flags, with examples; -o json prints any result as JSON.\n")
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
 )
 
 // sessionJSON is one session as its server knows it.
@@ -38,23 +41,23 @@ func runSessionList(ctx context.Context, s *shell, a *args) error {
 		}
 		if err = errors.Join(err, dumpErr); err != nil {
 			failed = err
-			s.out.messagef("session list: %v", err)
+			s.out.Messagef("session list: %v", err)
 		}
 	}
 	list := slices.SortedFunc(maps.Values(sessions), func(a, b *sessionJSON) int { return cmp.Compare(a.ID, b.ID) })
 	mine := ""
 	if s.client != nil {
-		mine = hex(s.client.Session().ID)
+		mine = screen.Hex(s.client.Session().ID)
 	}
-	if !s.out.json {
-		s.out.row("%-20s %9s %7s  %-22s %-22s %s", "SESSION", "TIMEOUT", "QUEUED", "CLIENT", "SERVER", "EPHEMERALS")
+	if !s.out.JSON {
+		s.out.Row("%-20s %9s %7s  %-22s %-22s %s", "SESSION", "TIMEOUT", "QUEUED", "CLIENT", "SERVER", "EPHEMERALS")
 	}
 	for _, one := range list {
 		one.You = one.ID == mine
-		s.out.show(one, func() { s.printSession(a, one) })
+		s.out.Show(one, func() { s.printSession(a, one) })
 	}
 	if failed != nil {
-		return advise(errors.New("session list: not every server has told its sessions"), "the words cons and dump must be in each server's 4lw.commands.whitelist")
+		return advice.Add(errors.New("session list: not every server has told its sessions"), "the words cons and dump must be in each server's 4lw.commands.whitelist")
 	}
 	return nil
 }
@@ -64,10 +67,10 @@ func (s *shell) printSession(a *args, one *sessionJSON) {
 	if one.You {
 		id += "*"
 	}
-	s.out.row("%-20s %9d %7d  %-22s %-22s %d", id, one.TimeoutMs, one.Queued, one.Client, one.Server, len(one.Ephemerals))
+	s.out.Row("%-20s %9d %7d  %-22s %-22s %d", id, one.TimeoutMs, one.Queued, one.Client, one.Server, len(one.Ephemerals))
 	if a.has("e") {
 		for _, path := range one.Ephemerals {
-			s.out.printf("    %s\n", s.out.name(path))
+			s.out.Printf("    %s\n", s.out.Name(path))
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -28,15 +30,15 @@ type shell struct {
 	// turn is held while a command runs or an event is printed. It guards what
 	// follows, and the output.
 	turn    sync.Mutex
-	out     *output
+	out     *screen.Output
 	client  *zk.Client // nil before the first connection is asked for
 	watches watches
 	redraw  func()                              // puts the prompt back after an event; nil without a prompt
 	ask     func(prompt string) (string, error) // reads an answer; nil without a terminal
 }
 
-func newShell(opt options, out *output) *shell {
-	out.json = opt.json
+func newShell(opt options, out *screen.Output) *shell {
+	out.JSON = opt.json
 	s := &shell{opt: opt, host: opt.server, out: out}
 	s.watches.printing = true
 	return s
@@ -92,9 +94,9 @@ func (s *shell) connected(ctx context.Context) (*zk.Client, error) {
 	err := s.await(ctx, s.client, s.host)
 	switch {
 	case errors.Is(err, zk.ErrAuthFailed):
-		return nil, failuref("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w", s.host, err)
+		return nil, advice.Errorf("check the user and the password of -auth, -sasl or the login file", "no session at %s: %w", s.host, err)
 	case zk.SessionLost(err):
-		return nil, failuref("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
+		return nil, advice.Errorf("connect opens a new session; ephemeral znodes and watches of this one are gone", "the session is over: %w", err)
 	case err != nil:
 		return nil, s.notConnected(s.host, err)
 	}
@@ -108,8 +110,8 @@ func (s *shell) execute(ctx context.Context, words []string) { s.executeQuoted(c
 func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	before := s.out.json
-	defer func() { s.out.json = before }() // -o is for one command, its errors and events
+	before := s.out.JSON
+	defer func() { s.out.JSON = before }() // -o is for one command, its errors and events
 	c, rest := find(words)
 	err := s.run(ctx, c, words[0], rest, quoted)
 	if s.over {
@@ -127,7 +129,7 @@ func (s *shell) executeQuoted(ctx context.Context, words []string, quoted []bool
 // flush prints what is left of the results. A command whose results can't be
 // written has failed.
 func (s *shell) flush(ctx context.Context) {
-	if err := s.out.flush(); err != nil && s.exit == 0 {
+	if err := s.out.Flush(); err != nil && s.exit == 0 {
 		s.exit = s.report(ctx, err)
 	}
 }
@@ -142,7 +144,7 @@ func (s *shell) run(ctx context.Context, c *command, name string, rest []string,
 		return err
 	}
 	if form, ok := a.flags[outputFlag.name]; ok {
-		if s.out.json, err = outputForm(form); err != nil {
+		if s.out.JSON, err = outputForm(form); err != nil {
 			return a.usagef("%s -o %v", c.name, err)
 		}
 	}
@@ -229,7 +231,7 @@ func (s *shell) script(ctx context.Context, in io.Reader) int {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		s.out.messagef("reading commands: %v", err)
+		s.out.Messagef("reading commands: %v", err)
 		return exitFailed
 	}
 	return failed

@@ -32,20 +32,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// screen is a shell at a terminal, and its keys.
-type screen struct {
+// terminalShell is a shell at a terminal, and its keys.
+type terminalShell struct {
 	t       *testing.T
 	keys    *os.File
 	side    *os.File // the shell's, kept open to see how it leaves the terminal
 	process *exec.Cmd
 
-	mu     sync.Mutex // held by who reads: whoever else holds it stops the screen
+	mu     sync.Mutex // held by who reads: whoever else holds it stops the terminal
 	screen bytes.Buffer
 	news   chan struct{}
 }
 
 // atTerminal starts a shell.
-func atTerminal(t *testing.T, environment []string, arguments ...string) *screen {
+func atTerminal(t *testing.T, environment []string, arguments ...string) *terminalShell {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func atTerminal(t *testing.T, environment []string, arguments ...string) *screen
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &screen{t: t, keys: keys, side: side, process: exec.Command(os.Args[0]), news: make(chan struct{}, 1)}
+	v := &terminalShell{t: t, keys: keys, side: side, process: exec.Command(os.Args[0]), news: make(chan struct{}, 1)}
 	v.process.Env = append(os.Environ(), shellArguments+"="+strings.Join(arguments, " "), "TERM=xterm", "NO_COLOR=")
 	v.process.Env = append(v.process.Env, environment...)
 	v.process.Stdin, v.process.Stdout, v.process.Stderr = side, side, side
@@ -84,7 +84,7 @@ func atTerminal(t *testing.T, environment []string, arguments ...string) *screen
 }
 
 // watch collects what appears, until the shell ends.
-func (v *screen) watch() {
+func (v *terminalShell) watch() {
 	defer close(v.news)
 	part := make([]byte, 4<<10)
 	ready := []unix.PollFd{{Fd: int32(v.keys.Fd()), Events: unix.POLLIN}}
@@ -108,7 +108,7 @@ func (v *screen) watch() {
 }
 
 // see waits for text, and forgets all up to its end, which it returns.
-func (v *screen) see(text string) (seen string) {
+func (v *terminalShell) see(text string) (seen string) {
 	v.t.Helper()
 	late := time.After(time.Minute)
 	for {
@@ -133,7 +133,7 @@ func (v *screen) see(text string) (seen string) {
 	}
 }
 
-func (v *screen) press(keys string) {
+func (v *terminalShell) press(keys string) {
 	v.t.Helper()
 	if _, err := io.WriteString(v.keys, keys); err != nil {
 		v.t.Fatal(err)
@@ -289,7 +289,7 @@ func TestInterruptAtTerminal(t *testing.T) {
 }
 
 // mode returns the terminal's local modes.
-func (v *screen) mode() uint32 {
+func (v *terminalShell) mode() uint32 {
 	mode, err := unix.IoctlGetTermios(int(v.side.Fd()), unix.TCGETS)
 	if err != nil {
 		v.t.Fatal(err)

@@ -5,6 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 )
 
 // serverJSON is one server at one moment.
@@ -29,7 +33,7 @@ const topInterval = 2 * time.Second
 // runTop shows how the servers do, again and again on a terminal, once elsewhere.
 func runTop(ctx context.Context, s *shell, a *args) error {
 	rounds := int64(1)
-	if s.out.terminal {
+	if s.out.Terminal {
 		rounds = 0 // until interrupted
 	}
 	rounds, err := a.number("n", rounds)
@@ -43,12 +47,12 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 	last := map[string]serverJSON{}
 	for round := int64(1); ; round++ {
 		down := s.topRound(ctx, last, rounds != 1)
-		if err := s.out.flush(); err != nil {
+		if err := s.out.Flush(); err != nil {
 			return err
 		}
 		if round == rounds {
 			if down != nil {
-				return advise(down, "is srvr allowed there, and the server up?")
+				return advice.Add(down, "is srvr allowed there, and the server up?")
 			}
 			return nil
 		}
@@ -65,8 +69,8 @@ func runTop(ctx context.Context, s *shell, a *args) error {
 
 // topRound prints one line for each server; it returns the last failure.
 func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again bool) (failed error) {
-	now, err := inParallel(s.servers(), func(server string) (serverJSON, error) {
-		v := serverJSON{Time: time.Now().UTC().Format(jsonTime), Server: server, at: time.Now()}
+	now, err := subtree.InParallel(s.servers(), func(server string) (serverJSON, error) {
+		v := serverJSON{Time: time.Now().UTC().Format(screen.JSONTime), Server: server, at: time.Now()}
 		reply, err := s.askWord(ctx, server, "srvr")
 		if err != nil {
 			v.Error = err.Error()
@@ -78,11 +82,11 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 	if err != nil {
 		return err
 	}
-	if !s.out.json {
-		if s.out.terminal && again {
-			s.out.printf("\x1b[H\x1b[2J")
+	if !s.out.JSON {
+		if s.out.Terminal && again {
+			s.out.Printf("\x1b[H\x1b[2J")
 		}
-		s.out.row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS", "CONNS", "QUEUED", "ZNODES", "ZXID")
+		s.out.Row("%-21s %-10s %7s %12s %5s %6s %8s %s", "SERVER", "MODE", "REQ/S", "LATENCY MS", "CONNS", "QUEUED", "ZNODES", "ZXID")
 	}
 	for _, v := range now {
 		if before, ok := last[v.Server]; ok && v.Error == "" && before.Error == "" {
@@ -90,19 +94,19 @@ func (s *shell) topRound(ctx context.Context, last map[string]serverJSON, again 
 		}
 		last[v.Server] = v
 		if v.Error != "" {
-			failed = failuref("", "%s", v.Error)
+			failed = advice.Errorf("", "%s", v.Error)
 		}
-		s.out.show(v, func() { s.printServer(v) })
+		s.out.Show(v, func() { s.printServer(v) })
 	}
 	return failed
 }
 
 func (s *shell) printServer(v serverJSON) {
 	if v.Error != "" {
-		s.out.printf("%-21s %s\n", v.Server, s.out.paint(red, v.Error))
+		s.out.Printf("%-21s %s\n", v.Server, s.out.Paint(screen.Red, v.Error))
 		return
 	}
-	s.out.row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
+	s.out.Row("%-21s %-10s %7.0f %12s %5d %6d %8d %s", v.Server, v.Mode, v.PerSecond, v.Latency, v.Connections, v.Outstanding, v.Znodes, v.Zxid)
 }
 
 // read takes the lines of srvr.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/cli/screen"
 )
 
 var rewrite = stdflag.Bool("rewrite", false, "write the transcripts anew")
@@ -63,7 +65,7 @@ func newSession(t testing.TB, address string) *session {
 	t.Helper()
 	v := new(session)
 	opt := options{server: address, timeout: 20 * time.Second, wait: true, version: "TEST"}
-	v.s = newShell(opt, newOutput(stream{&v.out, ""}, stream{&v.out, "! "}))
+	v.s = newShell(opt, screen.New(stream{&v.out, ""}, stream{&v.out, "! "}))
 	if code := v.s.start(t.Context()); code != 0 {
 		t.Fatalf("start: exit code %d: %s", code, v.out.String())
 	}

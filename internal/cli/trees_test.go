@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -37,7 +38,7 @@ func grow(t *testing.T, c *zk.Client, root string, r *rand.Rand, size int) {
 		if r.IntN(20) == 0 {
 			mode = zk.ModeContainer
 		}
-		path := join(paths[r.IntN(len(paths))], names[r.IntN(len(names))])
+		path := subtree.Join(paths[r.IntN(len(paths))], names[r.IntN(len(names))])
 		_, err := c.Create(t.Context(), path, data[i%len(data)], mode, acls[r.IntN(len(acls))])
 		if errors.Is(err, zk.ErrNodeExists) {
 			continue
@@ -67,11 +68,11 @@ func read(t *testing.T, c *zk.Client, root string) (m model, order []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m[strings.TrimPrefix(path, root)] = fmt.Sprintf("%t %q %s", data == nil, data, aclText(acl))
+		m[strings.TrimPrefix(path, root)] = fmt.Sprintf("%t %q %s", data == nil, data, subtree.ACLText(acl))
 		order = append(order, path)
 		slices.Sort(children)
 		for _, name := range children {
-			visit(join(path, name))
+			visit(subtree.Join(path, name))
 		}
 	}
 	visit(root)
@@ -216,21 +217,21 @@ func TestWalkOrder(t *testing.T) {
 		depth := func(path string) int { return strings.Count(path, "/") - 1 }
 		for _, k := range []struct {
 			what   string
-			adjust func(*walk)
+			adjust func(*subtree.Walk)
 			keep   func(string) bool
 		}{
-			{"all", func(*walk) {}, func(string) bool { return true }},
-			{"data", func(w *walk) { w.data = true }, func(string) bool { return true }},
-			{"depth", func(w *walk) { w.depthMax = depthMax }, func(p string) bool { return depth(p) <= depthMax }},
+			{"all", func(*subtree.Walk) {}, func(string) bool { return true }},
+			{"data", func(w *subtree.Walk) { w.Data = true }, func(string) bool { return true }},
+			{"depth", func(w *subtree.Walk) { w.DepthMax = depthMax }, func(p string) bool { return depth(p) <= depthMax }},
 		} {
 			w := v.s.walk(c, root)
 			k.adjust(&w)
 			var got []string
-			if err := w.each(t.Context(), func(n *znode) error {
-				if n.depth != depth(n.path) || n.path != root && n.name != n.path[strings.LastIndex(n.path, "/")+1:] {
-					t.Errorf("%s: depth %d, name %q", n.path, n.depth, n.name)
+			if err := w.Each(t.Context(), func(n *subtree.Znode) error {
+				if n.Depth != depth(n.Path) || n.Path != root && n.Name != n.Path[strings.LastIndex(n.Path, "/")+1:] {
+					t.Errorf("%s: depth %d, name %q", n.Path, n.Depth, n.Name)
 				}
-				got = append(got, n.path)
+				got = append(got, n.Path)
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -242,12 +243,12 @@ func TestWalkOrder(t *testing.T) {
 		}
 		var got []string
 		w := v.s.walk(c, root)
-		for n, err := range w.all(t.Context()) {
+		for n, err := range w.All(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, n.path)
-			n.prune = n.path == pruned
+			got = append(got, n.Path)
+			n.Prune = n.Path == pruned
 			if len(got) == most {
 				break
 			}
@@ -267,7 +268,7 @@ func TestWalkEndsWithItsContext(t *testing.T) {
 	grow(t, c, "/w", rand.New(rand.NewPCG(1, 6)), 300)
 	ctx, cancel := context.WithCancel(t.Context())
 	visits := 0
-	err := v.s.walk(c, "/w").each(ctx, func(*znode) error {
+	err := v.s.walk(c, "/w").Each(ctx, func(*subtree.Znode) error {
 		if visits++; visits == 50 {
 			cancel()
 		}

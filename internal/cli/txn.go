@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -55,9 +56,9 @@ func runTxn(ctx context.Context, s *shell, a *args) error {
 		}
 		v := map[string]any{"op": parts[i].words[0], "path": path}
 		if parts[i].words[0] == "set" {
-			v["stat"] = toJSON(r.Stat)
+			v["stat"] = screen.ToJSON(r.Stat)
 		}
-		s.out.show(v, func() { s.out.printf("%s %s\n", parts[i].words[0], s.out.name(path)) })
+		s.out.Show(v, func() { s.out.Printf("%s %s\n", parts[i].words[0], s.out.Name(path)) })
 	}
 	return nil
 }

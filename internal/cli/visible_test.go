@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
@@ -30,7 +31,7 @@ func tame(t *testing.T, what, text string) {
 	if strings.Contains(text, "\x1b[31mEVIL") {
 		t.Errorf("%s: a colour of somebody else: %q", what, text)
 	}
-	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", colourEnd, "", red.begin(), "", green.begin(), "", yellow.begin(), "", blue.begin(), "", magenta.begin(), "")
+	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[H\x1b[2J", "", screen.ColourEnd, "", screen.Red.Begin(), "", screen.Green.Begin(), "", screen.Yellow.Begin(), "", screen.Blue.Begin(), "", screen.Magenta.Begin(), "")
 	rest := own.Replace(text)
 	if at := strings.IndexFunc(rest, func(r rune) bool { return terminal.Steers(r) && r != '\n' && r != '\t' }); at >= 0 {
 		t.Errorf("%s: printed %q, at byte %d", what, rest, at)
@@ -41,7 +42,7 @@ func tame(t *testing.T, what, text string) {
 func atScreen(t *testing.T, address string) *session {
 	v := newSession(t, address)
 	o := v.s.out
-	o.terminal, o.errTerm, o.colours, o.period = true, true, true, 0
+	o.Terminal, o.ErrTerm, o.Colours, o.Period = true, true, true, 0
 	return v
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -24,7 +25,7 @@ const (
 // soon as every server has failed in a way that another attempt doesn't mend. At a
 // terminal it says what is wrong when that takes long.
 func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
-	begun, told := time.Now(), !s.out.errTerm || s.out.json
+	begun, told := time.Now(), !s.out.ErrTerm || s.out.JSON
 	for {
 		step, cancel := context.WithTimeout(ctx, waitStep)
 		err := c.Wait(step)
@@ -36,7 +37,7 @@ func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 		if !told && time.Since(begun) >= silentPatience {
 			told = true
 			trouble := s.notConnected(host, err)
-			s.out.messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
+			s.out.Messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func (s *shell) notConnected(host string, err error) *connectError {
 		return e
 	}
 	var mu sync.Mutex
-	_, _ = inParallel(serversOf(host), func(server string) (none struct{}, _ error) {
+	_, _ = subtree.InParallel(serversOf(host), func(server string) (none struct{}, _ error) {
 		reply, err := s.opt.access.Ask(context.Background(), server, "srvr") // which takes some seconds at most
 		mu.Lock()
 		defer mu.Unlock()
@@ -121,14 +122,14 @@ func serversOf(host string) []string {
 // tellOfSilence says that a command is still running, if it has printed nothing for a
 // while at a terminal, unless stop is called before.
 func (s *shell) tellOfSilence() (stop func()) {
-	if !s.out.errTerm || s.out.json {
+	if !s.out.ErrTerm || s.out.JSON {
 		return func() {}
 	}
-	s.out.spoken.Store(false)
+	s.out.Spoken.Store(false)
 	server := s.client.State().Server
 	timer := time.AfterFunc(silentPatience, func() {
-		if !s.out.spoken.Load() {
-			s.out.errf("still running, connected to %s; Ctrl-C ends it\n", server)
+		if !s.out.Spoken.Load() {
+			s.out.Errf("still running, connected to %s; Ctrl-C ends it\n", server)
 		}
 	})
 	return func() { timer.Stop() }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -46,7 +47,7 @@ func (s *shell) follow(w *zk.Watch) {
 			if ended = !alive(w); ended {
 				s.watches.open = slices.DeleteFunc(s.watches.open, func(o *zk.Watch) bool { return o == w })
 			}
-			s.out.w.Flush()
+			s.out.W.Flush()
 			s.turn.Unlock()
 		}
 	})
@@ -110,21 +111,21 @@ type eventJSON struct {
 func (s *shell) printEvent(e zk.Event) {
 	v := eventJSON{Event: e.Type.String(), Path: e.Path}
 	if e.Zxid > 0 {
-		v.Zxid = hex(e.Zxid)
+		v.Zxid = screen.Hex(e.Zxid)
 	}
-	s.out.show(v, func() {
-		s.printWatcher(fmt.Sprintf("WatchedEvent state:SyncConnected type:%s path:%s zxid: %d", v.Event, s.out.name(e.Path), e.Zxid))
+	s.out.Show(v, func() {
+		s.printWatcher(fmt.Sprintf("WatchedEvent state:SyncConnected type:%s path:%s zxid: %d", v.Event, s.out.Name(e.Path), e.Zxid))
 	})
 }
 
 // printWatcher prints an event as zkCli does, above the prompt if there is one.
 func (s *shell) printWatcher(text string) {
 	if s.redraw != nil {
-		s.out.printf("\r\x1b[K")
+		s.out.Printf("\r\x1b[K")
 	}
-	s.out.printf("\nWATCHER::\n\n%s\n", text)
+	s.out.Printf("\nWATCHER::\n\n%s\n", text)
 	if s.redraw != nil {
-		s.out.w.Flush()
+		s.out.W.Flush()
 		s.redraw()
 	}
 }
@@ -174,10 +175,10 @@ func (s *shell) printState(word string) {
 	if !s.watches.printing {
 		return
 	}
-	s.out.show(eventJSON{Event: "None", State: word}, func() {
+	s.out.Show(eventJSON{Event: "None", State: word}, func() {
 		s.printWatcher("WatchedEvent state:" + word + " type:None path:null zxid: -1")
 	})
-	s.out.w.Flush()
+	s.out.W.Flush()
 }
 
 func runPrintWatches(_ context.Context, s *shell, a *args) error {
@@ -187,7 +188,7 @@ func runPrintWatches(_ context.Context, s *shell, a *args) error {
 		if s.watches.printing {
 			word = "on"
 		}
-		s.out.show(map[string]bool{"printwatches": s.watches.printing}, func() { s.out.printf("printwatches is %s\n", word) })
+		s.out.Show(map[string]bool{"printwatches": s.watches.printing}, func() { s.out.Printf("printwatches is %s\n", word) })
 	case "on", "off":
 		s.watches.printing = a.arg(0) == "on"
 	default:

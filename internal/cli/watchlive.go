@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -28,7 +30,7 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 		return err
 	}
 	defer w.Close()
-	s.out.notef("watching %s; Ctrl-C ends it", s.out.name(a.arg(0)))
+	s.out.Notef("watching %s; Ctrl-C ends it", s.out.Name(a.arg(0)))
 	until := ctx
 	if patience > 0 {
 		var cancel context.CancelFunc
@@ -43,12 +45,12 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded):
-			return failuref("", "watch %s: %d events within %v", a.arg(0), n, patience)
+			return advice.Errorf("", "watch %s: %d events within %v", a.arg(0), n, patience)
 		case err != nil:
 			return err
 		}
 		s.printLive(ctx, a, e)
-		if err := s.out.flush(); err != nil {
+		if err := s.out.Flush(); err != nil {
 			return err
 		}
 	}
@@ -57,34 +59,34 @@ func runWatch(ctx context.Context, s *shell, a *args) error {
 
 type liveJSON struct {
 	eventJSON
-	content
+	screen.Content
 	Missing bool `json:"missing,omitempty"` // the znode is gone again
 }
 
 func (s *shell) printLive(ctx context.Context, a *args, e zk.Event) {
-	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(jsonTime), Event: e.Type.String(), Path: e.Path}}
+	v := liveJSON{eventJSON: eventJSON{Time: time.Now().UTC().Format(screen.JSONTime), Event: e.Type.String(), Path: e.Path}}
 	if e.Zxid > 0 {
-		v.Zxid = hex(e.Zxid)
+		v.Zxid = screen.Hex(e.Zxid)
 	}
 	var data []byte
 	shown := a.has("d") && (e.Type == zk.EventNodeCreated || e.Type == zk.EventNodeDataChanged)
 	if shown {
 		var err error
 		data, _, err = s.client.Get(ctx, e.Path)
-		v.content, v.Missing = toContent(data), err != nil
+		v.Content, v.Missing = screen.ToContent(data), err != nil
 	}
-	s.out.show(v, func() {
-		colours := map[zk.EventType]colour{zk.EventNodeCreated: green, zk.EventNodeDeleted: red, zk.EventNodeDataChanged: yellow}
-		s.out.printf("%s %s %s", time.Now().Format("15:04:05.000"), s.out.paint(colours[e.Type], v.Event), s.out.name(e.Path))
+	s.out.Show(v, func() {
+		colours := map[zk.EventType]screen.Colour{zk.EventNodeCreated: screen.Green, zk.EventNodeDeleted: screen.Red, zk.EventNodeDataChanged: screen.Yellow}
+		s.out.Printf("%s %s %s", time.Now().Format("15:04:05.000"), s.out.Paint(colours[e.Type], v.Event), s.out.Name(e.Path))
 		if v.Zxid != "" {
-			s.out.printf(" %s", v.Zxid)
+			s.out.Printf(" %s", v.Zxid)
 		}
 		if shown && !v.Missing {
-			s.out.printf(" %q", data)
+			s.out.Printf(" %q", data)
 		}
 		if e.Type == zk.EventResync {
-			s.out.printf(" (events may be missing: read it again)")
+			s.out.Printf(" (events may be missing: read it again)")
 		}
-		s.out.printf("\n")
+		s.out.Printf("\n")
 	})
 }

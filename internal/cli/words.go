@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/access"
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -16,7 +19,7 @@ func (s *shell) askWord(ctx context.Context, server, word string) (string, error
 		return "", fmt.Errorf("ask %s for %s: %w", server, word, err)
 	}
 	if strings.Contains(reply, "is not executed because it is not in the whitelist") {
-		return "", failuref("add "+word+" to 4lw.commands.whitelist in its configuration", "ask %s for %s: the server doesn't allow it", server, word)
+		return "", advice.Errorf("add "+word+" to 4lw.commands.whitelist in its configuration", "ask %s for %s: the server doesn't allow it", server, word)
 	}
 	return reply, nil
 }
@@ -42,7 +45,7 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 		}
 		servers = parsed.Servers
 	}
-	answers, err := inParallel(servers, func(server string) (wordJSON, error) {
+	answers, err := subtree.InParallel(servers, func(server string) (wordJSON, error) {
 		v := wordJSON{Server: server, Word: word}
 		reply, err := s.askWord(ctx, server, word)
 		if err != nil {
@@ -58,7 +61,7 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 	for _, v := range answers {
 		if v.Error != "" {
 			failed++
-			s.out.messagef("%s", v.Error)
+			s.out.Messagef("%s", v.Error)
 			continue
 		}
 		if word == "mntr" {
@@ -69,17 +72,17 @@ func runWord(ctx context.Context, s *shell, a *args) error {
 				}
 			}
 		}
-		s.out.show(v, func() {
+		s.out.Show(v, func() {
 			if len(answers) > 1 {
-				s.out.printf("%s\n", s.out.paint(blue, v.Server))
+				s.out.Printf("%s\n", s.out.Paint(screen.Blue, v.Server))
 			}
 			if reply := strings.TrimRight(v.Reply, "\n"); reply != "" { // there may be no watches to list
-				s.out.printf("%s\n", reply)
+				s.out.Printf("%s\n", reply)
 			}
 		})
 	}
 	if failed > 0 {
-		return failuref("is "+word+" in 4lw.commands.whitelist there, and the server up?", "%s: %d of %d servers gave no answer", word, failed, len(answers))
+		return advice.Errorf("is "+word+" in 4lw.commands.whitelist there, and the server up?", "%s: %d of %d servers gave no answer", word, failed, len(answers))
 	}
 	return nil
 }

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
+	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -62,7 +65,7 @@ func readCreate(a *args) (*newZnode, error) {
 	n.data = a.data
 	if len(a.words) > 2 {
 		var err error
-		if n.acl, err = parseACL(a.arg(2)); err != nil {
+		if n.acl, err = subtree.ParseACL(a.arg(2)); err != nil {
 			return nil, err
 		}
 	}
@@ -85,9 +88,9 @@ func runCreate(ctx context.Context, s *shell, a *args) error {
 	}
 	// zkCli prints this among the errors, and scripts may count on nothing else
 	// being printed.
-	s.out.notef("Created %s", s.out.name(path))
-	if s.out.json {
-		s.out.value(map[string]string{"created": path})
+	s.out.Notef("Created %s", s.out.Name(path))
+	if s.out.JSON {
+		s.out.Value(map[string]string{"created": path})
 	}
 	return nil
 }
@@ -113,7 +116,7 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 		if err == nil {
 			return results[len(ops)].Path, nil
 		}
-		if !errors.Is(err, zk.ErrNodeExists) && !gone(err) || try == parentTries {
+		if !errors.Is(err, zk.ErrNodeExists) && !subtree.Gone(err) || try == parentTries {
 			return "", err
 		}
 	}
@@ -129,7 +132,7 @@ const parentTries = 5
 
 func runSet(ctx context.Context, s *shell, a *args) error {
 	if len(a.words) > 2 {
-		s.out.notef("'set path data [version]' has been deprecated. Please use 'set [-s] [-v version] path data' instead.")
+		s.out.Notef("'set path data [version]' has been deprecated. Please use 'set [-s] [-v version] path data' instead.")
 	}
 	version, err := a.version(2)
 	if err != nil {
@@ -143,10 +146,10 @@ func runSet(ctx context.Context, s *shell, a *args) error {
 	if err != nil {
 		return err
 	}
-	if s.out.json {
-		s.out.value(znodeJSON{Path: a.arg(0), Stat: toJSON(st)})
+	if s.out.JSON {
+		s.out.Value(znodeJSON{Path: a.arg(0), Stat: screen.ToJSON(st)})
 	} else if a.has("s") {
-		s.out.printStat(st)
+		s.out.PrintStat(st)
 	}
 	return nil
 }
@@ -158,21 +161,21 @@ func readData(a *args) ([]byte, error) {
 	}
 	data, err := base64.StdEncoding.DecodeString(string(a.data))
 	if err != nil {
-		return nil, failuref("leave out -b to store the text as it is", "set %s: the data is not base64: %w", a.arg(0), err)
+		return nil, advice.Errorf("leave out -b to store the text as it is", "set %s: the data is not base64: %w", a.arg(0), err)
 	}
 	return data, nil
 }
 
 func runDelete(ctx context.Context, s *shell, a *args) error {
 	if len(a.words) > 1 {
-		s.out.notef("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
+		s.out.Notef("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 	}
 	version, err := a.version(1)
 	if err == nil {
 		err = s.client.Delete(ctx, a.arg(0), version)
 	}
-	if err == nil && s.out.json {
-		s.out.value(map[string]string{"deleted": a.arg(0)})
+	if err == nil && s.out.JSON {
+		s.out.Value(map[string]string{"deleted": a.arg(0)})
 	}
 	return err
 }
@@ -184,7 +187,7 @@ func runRm(ctx context.Context, s *shell, a *args) error {
 		run = runDeleteAll
 	}
 	err := run(ctx, s, a)
-	if gone(err) && a.has("f") {
+	if subtree.Gone(err) && a.has("f") {
 		return nil
 	}
 	return err
@@ -206,7 +209,7 @@ func runDeleteAll(ctx context.Context, s *shell, a *args) error {
 	}
 	root := a.arg(0)
 	if root == "/" {
-		return failuref("name the children of / one by one", "Failed to delete some node(s) in the subtree! deleteall /: the root can't be deleted, so nothing was")
+		return advice.Errorf("name the children of / one by one", "Failed to delete some node(s) in the subtree! deleteall /: the root can't be deleted, so nothing was")
 	}
 	list, err := s.below(ctx, s.client, root)
 	if err != nil {
@@ -214,28 +217,28 @@ func runDeleteAll(ctx context.Context, s *shell, a *args) error {
 	}
 	if a.has("dry-run") {
 		for i := len(list) - 1; i >= 0; i-- {
-			path := list[i].path
-			s.out.show(map[string]string{"wouldDelete": path}, func() { s.out.printf("would delete %s\n", s.out.name(path)) })
+			path := list[i].Path
+			s.out.Show(map[string]string{"wouldDelete": path}, func() { s.out.Printf("would delete %s\n", s.out.Name(path)) })
 		}
 		return nil
 	}
-	n, err := s.deleteListed(ctx, s.client, list, int(batch))
+	n, err := subtree.DeleteListed(ctx, s.out, s.client, list, int(batch))
 	if err != nil {
-		return deletedError("Failed to delete some node(s) in the subtree! deleteall "+root, n, len(list), err)
+		return subtree.DeletedError("Failed to delete some node(s) in the subtree! deleteall "+root, n, len(list), err)
 	}
-	if s.out.json {
-		s.out.value(map[string]any{"deleted": root, "znodes": n})
+	if s.out.JSON {
+		s.out.Value(map[string]any{"deleted": root, "znodes": n})
 	}
 	return nil
 }
 
 // below lists a subtree, each znode before those below it.
-func (s *shell) below(ctx context.Context, c *zk.Client, root string) ([]listed, error) {
-	var list []listed
+func (s *shell) below(ctx context.Context, c *zk.Client, root string) ([]subtree.Listed, error) {
+	var list []subtree.Listed
 	w := s.walk(c, root)
-	w.what = "list " + root
-	err := w.each(ctx, func(n *znode) error {
-		list = append(list, listed{n.path, n.stat})
+	w.What = "list " + root
+	err := w.Each(ctx, func(n *subtree.Znode) error {
+		list = append(list, subtree.Listed{Path: n.Path, Stat: n.Stat})
 		return nil
 	})
 	return list, err

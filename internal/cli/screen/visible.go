@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 )
 
 // cleaned makes texts visible. In them only the shell's own colours stay.
-func (o *output) cleaned(v []any) []any {
+func (o *Output) cleaned(v []any) []any {
 	out := make([]any, len(v))
 	for i, one := range v {
 		switch x := one.(type) {
@@ -31,8 +31,8 @@ func (o *output) cleaned(v []any) []any {
 
 // keepColours is visible, but for the codes that paint writes: paint itself makes
 // what it paints visible.
-func (o *output) keepColours(text string) string {
-	if !o.colours || !strings.Contains(text, colourEnd) {
+func (o *Output) keepColours(text string) string {
+	if !o.Colours || !strings.Contains(text, ColourEnd) {
 		return terminal.Visible(text)
 	}
 	var b strings.Builder
@@ -44,7 +44,7 @@ func (o *output) keepColours(text string) string {
 		b.WriteString(terminal.Visible(text[:at]))
 		text = text[at:]
 		n := 0
-		for _, code := range []string{colourEnd, red.begin(), green.begin(), yellow.begin(), blue.begin(), magenta.begin()} {
+		for _, code := range []string{ColourEnd, Red.Begin(), Green.Begin(), Yellow.Begin(), Blue.Begin(), Magenta.Begin()} {
 			if strings.HasPrefix(text, code) {
 				n = len(code)
 			}
@@ -59,16 +59,17 @@ func (o *output) keepColours(text string) string {
 	return b.String() + terminal.Visible(text)
 }
 
-// visibleWriter makes text visible that is written in parts: a line at a time.
-type visibleWriter struct {
-	o    *output
+// VisibleWriter makes text visible that is written in parts: a line at a time.
+type VisibleWriter struct {
+	O    *Output
 	line []byte
 }
 
-func (w *visibleWriter) Write(p []byte) (int, error) {
+// Write prints the lines that p completes, and keeps the rest.
+func (w *VisibleWriter) Write(p []byte) (int, error) {
 	w.line = append(w.line, p...)
 	if end := bytes.LastIndexByte(w.line, '\n'); end >= 0 {
-		w.o.printf("%s", w.line[:end+1])
+		w.O.Printf("%s", w.line[:end+1])
 		w.line = append(w.line[:0], w.line[end+1:]...)
 	}
 	return len(p), nil

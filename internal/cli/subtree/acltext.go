@@ -1,4 +1,4 @@
-package cli
+package subtree
 
 import (
 	"fmt"
@@ -6,18 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/zk"
 )
 
 // permLetter is how a permission is written, and what it allows.
 type permLetter struct {
 	letter byte
-	perm   zk.Perm
-	means  string
+	Perm   zk.Perm
+	Means  string
 }
 
 // permLetters are the permissions in the order zkCli prints them.
-var permLetters = []permLetter{
+var PermLetters = []permLetter{
 	{'c', zk.PermCreate, "create children"},
 	{'d', zk.PermDelete, "delete children"},
 	{'r', zk.PermRead, "read data and list children"},
@@ -25,37 +26,38 @@ var permLetters = []permLetter{
 	{'a', zk.PermAdmin, "set the ACL"},
 }
 
-func permText(p zk.Perm) string {
+// PermText returns the letters of permissions, as in cdrwa.
+func PermText(p zk.Perm) string {
 	var b strings.Builder
-	for _, l := range permLetters {
-		if p&l.perm != 0 {
+	for _, l := range PermLetters {
+		if p&l.Perm != 0 {
 			b.WriteByte(l.letter)
 		}
 	}
 	return b.String()
 }
 
-// An aclError says what is wrong with an ACL's text, and where.
-type aclError struct {
-	text   string
-	offset int // byte offset of the offending part
-	reason string
+// An ACLError says what is wrong with an ACL's text, and where.
+type ACLError struct {
+	Text   string
+	Offset int // byte offset of the offending part
+	Reason string
 }
 
-func (e *aclError) Error() string {
-	return fmt.Sprintf("ACL %q, byte %d: %s", e.text, e.offset, e.reason)
+func (e *ACLError) Error() string {
+	return fmt.Sprintf("ACL %q, byte %d: %s", e.Text, e.Offset, e.Reason)
 }
 
-// parseACL reads scheme:id:perms,… where the id may hold colons, and commas in the
+// ParseACL reads scheme:id:perms,… where the id may hold colons, and commas in the
 // scheme x509. zkCli drops the entries it can't read and goes on; here nothing is
 // sent.
-func parseACL(text string) ([]zk.ACL, error) {
+func ParseACL(text string) ([]zk.ACL, error) {
 	var list []zk.ACL
 	for at := 0; at <= len(text); {
 		end := entryEnd(text, at)
-		e, offset, reason := parseEntry(text[at:end])
+		e, offset, reason := ParseEntry(text[at:end])
 		if reason != "" {
-			return nil, advise(&aclError{text, at + offset, reason},
+			return nil, advice.Add(&ACLError{text, at + offset, reason},
 				"as in world:anyone:cdrwa, ip:10.0.0.0/8:r, auth::cdrwa; text with blanks needs quotes; help setAcl tells more")
 		}
 		list = append(list, e)
@@ -74,16 +76,16 @@ func entryEnd(text string, at int) int {
 		} else {
 			end = len(text)
 		}
-		if _, _, reason := parseEntry(text[at:end]); reason == "" || end == len(text) || !strings.HasPrefix(text[at:], "x509:") {
+		if _, _, reason := ParseEntry(text[at:end]); reason == "" || end == len(text) || !strings.HasPrefix(text[at:], "x509:") {
 			return end
 		}
 	}
 }
 
-// parseEntry reads one entry, or returns the reason why it can't, and where. It
+// ParseEntry reads one entry, or returns the reason why it can't, and where. It
 // refuses what servers refuse in the schemes that all of them have; others are for
 // the server to judge.
-func parseEntry(entry string) (e zk.ACL, offset int, reason string) {
+func ParseEntry(entry string) (e zk.ACL, offset int, reason string) {
 	first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 	if first < 0 || first == last {
 		return e, 0, entry + " does not have the form scheme:id:perm"
@@ -93,11 +95,11 @@ func parseEntry(entry string) (e zk.ACL, offset int, reason string) {
 	}
 	e.ID = zk.ID{Scheme: entry[:first], ID: entry[first+1 : last]}
 	for i := last + 1; i < len(entry); i++ {
-		at := slices.IndexFunc(permLetters, func(l permLetter) bool { return l.letter == entry[i] })
+		at := slices.IndexFunc(PermLetters, func(l permLetter) bool { return l.letter == entry[i] })
 		if at < 0 {
 			return e, i, fmt.Sprintf("Unknown perm type: %c", entry[i])
 		}
-		e.Perms |= permLetters[at].perm
+		e.Perms |= PermLetters[at].Perm
 	}
 	id := e.ID.ID
 	switch e.ID.Scheme {
@@ -117,14 +119,14 @@ func parseEntry(entry string) (e zk.ACL, offset int, reason string) {
 	return e, first + 1, reason
 }
 
-// aclText is what parseACL reads.
-func aclText(list []zk.ACL) string { return strings.Join(aclEntries(list), ",") }
+// ACLText is what parseACL reads.
+func ACLText(list []zk.ACL) string { return strings.Join(ACLEntries(list), ",") }
 
-// aclEntries is what parseEntry reads.
-func aclEntries(list []zk.ACL) []string {
+// ACLEntries is what parseEntry reads.
+func ACLEntries(list []zk.ACL) []string {
 	entries := make([]string, len(list))
 	for i, e := range list {
-		entries[i] = e.ID.Scheme + ":" + e.ID.ID + ":" + permText(e.Perms)
+		entries[i] = e.ID.Scheme + ":" + e.ID.ID + ":" + PermText(e.Perms)
 	}
 	return entries
 }

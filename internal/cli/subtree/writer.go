@@ -1,9 +1,11 @@
-package cli
+package subtree
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -20,17 +22,17 @@ const (
 	batchesUnderWay = 16
 )
 
-// writer sends writes in transactions without waiting for each, in order, so that
+// Writer sends writes in transactions without waiting for each, in order, so that
 // a parent is there before its children. The first failure ends it.
-type writer struct {
+type Writer struct {
 	c        *zk.Client
 	p        *zk.Pipeline
 	batch    int          // writes to a transaction
 	ops      []zk.MultiOp // of the next transaction
 	bytes    int          // of ops
 	queue    []written
-	done     int // znodes certainly written
-	progress *progress
+	Done     int // znodes certainly written
+	Progress *screen.Progress
 }
 
 // written is a write under way.
@@ -39,20 +41,18 @@ type written struct {
 	n    int // znodes
 }
 
-// writer returns a writer to c. The caller ends its progress.
-func (s *shell) writer(c *zk.Client, what string) *writer {
-	w := s.silentWriter(c)
-	w.progress = s.out.progress(what)
+// NewWriter returns a writer to c that tells out of its progress, which the caller ends.
+// Without out it tells nobody.
+func NewWriter(out *screen.Output, c *zk.Client, what string) *Writer {
+	w := &Writer{c: c, p: c.Pipeline(), batch: writeBatch}
+	if out != nil {
+		w.Progress = out.Progress(what)
+	}
 	return w
 }
 
-// silentWriter returns a writer without progress.
-func (s *shell) silentWriter(c *zk.Client) *writer {
-	return &writer{c: c, p: c.Pipeline(), batch: writeBatch}
-}
-
 // add takes one more operation, of about so many bytes.
-func (w *writer) add(ctx context.Context, op zk.MultiOp, bytes int) error {
+func (w *Writer) add(ctx context.Context, op zk.MultiOp, bytes int) error {
 	bytes += len(op.Path) + writeOverhead
 	if len(w.ops) >= w.batch || len(w.ops) > 0 && w.bytes+bytes > writeBatchBytes {
 		if err := w.flush(ctx); err != nil {
@@ -65,7 +65,7 @@ func (w *writer) add(ctx context.Context, op zk.MultiOp, bytes int) error {
 }
 
 // flush sends the operations taken so far.
-func (w *writer) flush(ctx context.Context) error {
+func (w *Writer) flush(ctx context.Context) error {
 	if len(w.ops) == 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (w *writer) flush(ctx context.Context) error {
 
 // alone sends one large operation by itself: as part of a transaction a value just
 // below jute.maxbuffer would be above it.
-func (w *writer) alone(ctx context.Context, op zk.MultiOp) func(context.Context) error {
+func (w *Writer) alone(ctx context.Context, op zk.MultiOp) func(context.Context) error {
 	if op.ACL != nil { // a create
 		f := w.p.Create(ctx, op.Path, op.Data, op.Flags, op.ACL)
 		return func(ctx context.Context) error { _, err := f.Wait(ctx); return err }
@@ -94,7 +94,7 @@ func (w *writer) alone(ctx context.Context, op zk.MultiOp) func(context.Context)
 }
 
 // push queues a write, and waits for the oldest if too many are under way.
-func (w *writer) push(ctx context.Context, e written) error {
+func (w *Writer) push(ctx context.Context, e written) error {
 	w.queue = append(w.queue, e)
 	if len(w.queue) <= batchesUnderWay {
 		return nil
@@ -102,30 +102,30 @@ func (w *writer) push(ctx context.Context, e written) error {
 	return w.pop(ctx)
 }
 
-func (w *writer) pop(ctx context.Context) error {
+func (w *Writer) pop(ctx context.Context) error {
 	e := w.queue[0]
 	w.queue = w.queue[1:]
 	if err := e.wait(ctx); err != nil {
-		w.settle(ctx)
+		w.Settle(ctx)
 		return err
 	}
-	w.done += e.n
-	w.progress.add(int64(e.n))
+	w.Done += e.n
+	w.Progress.Add(int64(e.n))
 	return nil
 }
 
-// settle waits for what is under way after a failure, and counts it.
-func (w *writer) settle(ctx context.Context) {
+// Settle waits for what is under way after a failure, and counts it.
+func (w *Writer) Settle(ctx context.Context) {
 	for _, e := range w.queue {
 		if e.wait(ctx) == nil {
-			w.done += e.n
+			w.Done += e.n
 		}
 	}
 	w.queue = nil
 }
 
-// finish sends the rest and waits for everything.
-func (w *writer) finish(ctx context.Context) error {
+// Finish sends the rest and waits for everything.
+func (w *Writer) Finish(ctx context.Context) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
@@ -137,24 +137,24 @@ func (w *writer) finish(ctx context.Context) error {
 	return nil
 }
 
-// create makes a persistent znode.
-func (w *writer) create(ctx context.Context, path string, data []byte, acl []zk.ACL) error {
-	return w.add(ctx, zk.CreateOp(path, data, zk.ModePersistent, acl), len(data)+len(aclText(acl)))
+// Create makes a persistent znode.
+func (w *Writer) Create(ctx context.Context, path string, data []byte, acl []zk.ACL) error {
+	return w.add(ctx, zk.CreateOp(path, data, zk.ModePersistent, acl), len(data)+len(ACLText(acl)))
 }
 
-// setAt replaces data that has a version.
-func (w *writer) setAt(ctx context.Context, path string, data []byte, version int32) error {
+// SetAt replaces data that has a version.
+func (w *Writer) SetAt(ctx context.Context, path string, data []byte, version int32) error {
 	return w.add(ctx, zk.SetOp(path, data, version), len(data))
 }
 
-// wroteError says how far a long piece of work came.
-func (w *writer) wroteError(what string, err error) error {
+// WroteError says how far a long piece of work came.
+func (w *Writer) WroteError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	hint := "what is written stays"
-	if conflict(err) {
+	if Conflict(err) {
 		hint = "somebody else writes there, and that was left alone; " + hint
 	}
-	return advise(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.done, err), "%s", hint)
+	return advice.Add(fmt.Errorf("%s: stopped after %d znodes written: %w", what, w.Done, err), "%s", hint)
 }

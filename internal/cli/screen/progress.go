@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 // seldom enough to cost nothing.
 const progressPeriod = 200 * time.Millisecond
 
-// progress tells of long work: by a line on the terminal that is written over and
+// Progress tells of long work: by a line on the terminal that is written over and
 // over, and by results that are printed as they come rather than at the end. A nil
 // *progress does nothing.
-type progress struct {
-	o     *output
+type Progress struct {
+	o     *Output
 	what  string
 	start time.Time
 	last  time.Time // when the line was last written
@@ -29,28 +29,28 @@ type progress struct {
 	done  context.CancelFunc
 }
 
-// progress returns a line about work that may take long; the caller ends it. Work
+// Progress returns a line about work that may take long; the caller ends it. Work
 // that is a part of other work has none.
-func (o *output) progress(what string) *progress {
+func (o *Output) Progress(what string) *Progress {
 	if o.line != nil {
 		return nil
 	}
 	now := time.Now()
-	o.line = &progress{o: o, what: what, start: now, last: now}
+	o.line = &Progress{o: o, what: what, start: now, last: now}
 	return o.line
 }
 
-// of sets how many steps there are.
-func (p *progress) of(total int) *progress {
+// Of sets how many steps there are.
+func (p *Progress) Of(total int) *Progress {
 	if p != nil {
 		p.total.Store(int64(total))
 	}
 	return p
 }
 
-// ofTree has a server count the steps, which are the znodes from root down, once the
+// OfTree has a server count the steps, which are the znodes from root down, once the
 // line is shown for the first time.
-func (p *progress) ofTree(ctx context.Context, c *zk.Client, root string) *progress {
+func (p *Progress) OfTree(ctx context.Context, c *zk.Client, root string) *Progress {
 	if p != nil {
 		p.ctx, p.done = context.WithCancel(ctx)
 		p.ask = func(ctx context.Context) (int64, error) {
@@ -61,19 +61,19 @@ func (p *progress) ofTree(ctx context.Context, c *zk.Client, root string) *progr
 	return p
 }
 
-// add counts n more steps.
-func (p *progress) add(n int64) {
+// Add counts n more steps.
+func (p *Progress) Add(n int64) {
 	if p == nil {
 		return
 	}
 	p.count += n
 	now := time.Now()
-	if now.Sub(p.last) < p.o.period {
+	if now.Sub(p.last) < p.o.Period {
 		return
 	}
 	p.last = now
-	p.o.w.Flush()
-	if !p.o.errTerm || p.o.json {
+	p.o.W.Flush()
+	if !p.o.ErrTerm || p.o.JSON {
 		return
 	}
 	if p.ask != nil {
@@ -85,11 +85,11 @@ func (p *progress) add(n int64) {
 		p.ask = nil
 	}
 	p.o.lineShown = true
-	p.o.errf("\r\x1b[K%s", terminal.OneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
+	p.o.Errf("\r\x1b[K%s", terminal.OneLine(cut(p.text(now.Sub(p.start)), p.o.width()-1)))
 }
 
 // text is the line after so much time.
-func (p *progress) text(spent time.Duration) string {
+func (p *Progress) text(spent time.Duration) string {
 	rate := float64(p.count) / max(spent.Seconds(), 1e-3)
 	total := p.total.Load()
 	if total < p.count { // unknown, or others create znodes meanwhile
@@ -108,8 +108,8 @@ func cut(line string, width int) string {
 	return line
 }
 
-// end wipes the line. It may be called more than once.
-func (p *progress) end() {
+// End wipes the line. It may be called more than once.
+func (p *Progress) End() {
 	if p == nil || p.o.line != p {
 		return
 	}

@@ -1,4 +1,4 @@
-package cli
+package subtree
 
 import (
 	"context"
@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/zk"
 )
 
-// A securer gives copies their ACLs last where those would keep the copy from being
+// A Securer gives copies their ACLs last where those would keep the copy from being
 // finished: a parent whose ACL admits no children gets a temporary ACL, which
 // admits this session alone, until everything below it is written.
-type securer struct {
+type Securer struct {
 	c         *zk.Client
 	ids       []zk.Identity
-	temporary []zk.ACL
+	Temporary []zk.ACL
 	pending   []pendingACL // parents before their children
 }
 
@@ -26,10 +27,10 @@ type pendingACL struct {
 	aversion int32 // of the ACL it replaces
 }
 
-// newSecurer asks the server who this session is. Servers before 3.7 don't know the
+// NewSecurer asks the server who this session is. Servers before 3.7 don't know the
 // question, and then temporary ACLs admit everybody.
-func newSecurer(ctx context.Context, c *zk.Client) (*securer, error) {
-	q := &securer{c: c, temporary: zk.WorldACL(zk.PermAll)}
+func NewSecurer(ctx context.Context, c *zk.Client) (*Securer, error) {
+	q := &Securer{c: c, Temporary: zk.WorldACL(zk.PermAll)}
 	ids, err := c.WhoAmI(ctx)
 	if errors.Is(err, zk.ErrUnimplemented) {
 		return q, nil
@@ -40,44 +41,44 @@ func newSecurer(ctx context.Context, c *zk.Client) (*securer, error) {
 	q.ids = ids
 	for _, id := range ids {
 		if id.Scheme == "ip" {
-			q.temporary = []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: id.User}}}
+			q.Temporary = []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "ip", ID: id.User}}}
 		}
 	}
 	if slices.ContainsFunc(ids, func(id zk.Identity) bool { return id.Scheme != "ip" }) {
-		q.temporary = zk.CreatorACL()
+		q.Temporary = zk.CreatorACL()
 	}
 	return q, nil
 }
 
-// first returns the ACL that a copy at path is created with; hasChildren says that
+// First returns the ACL that a copy at path is created with; hasChildren says that
 // there will be znodes below it.
-func (q *securer) first(hasChildren bool, path string, acl []zk.ACL) []zk.ACL {
+func (q *Securer) First(hasChildren bool, path string, acl []zk.ACL) []zk.ACL {
 	if !hasChildren || q.admitsChildren(acl) {
 		return acl
 	}
-	q.later(path, acl, 0)
-	return q.temporary
+	q.Later(path, acl, 0)
+	return q.Temporary
 }
 
-// later notes an ACL that finish sets.
-func (q *securer) later(path string, acl []zk.ACL, aversion int32) {
+// Later notes an ACL that finish sets.
+func (q *Securer) Later(path string, acl []zk.ACL, aversion int32) {
 	q.pending = append(q.pending, pendingACL{path, acl, aversion})
 }
 
 // admitsChildren reports whether this session certainly may create children under acl.
-func (q *securer) admitsChildren(acl []zk.ACL) bool {
+func (q *Securer) admitsChildren(acl []zk.ACL) bool {
 	return slices.ContainsFunc(acl, func(e zk.ACL) bool {
-		yes, sure := admits(e, q.ids)
+		yes, sure := Admits(e, q.ids)
 		return yes && sure && e.Perms&zk.PermCreate != 0
 	})
 }
 
-// finish sets the ACLs that are due, the deepest first.
-func (q *securer) finish(ctx context.Context) error {
+// Finish sets the ACLs that are due, the deepest first.
+func (q *Securer) Finish(ctx context.Context) error {
 	slices.Reverse(q.pending)
 	for len(q.pending) > 0 {
-		batch := q.pending[:min(len(q.pending), readsAhead)]
-		_, err := inParallel(batch, func(p pendingACL) (zk.Stat, error) { return q.c.SetACL(ctx, p.path, p.acl, p.aversion) })
+		batch := q.pending[:min(len(q.pending), ReadsAhead)]
+		_, err := InParallel(batch, func(p pendingACL) (zk.Stat, error) { return q.c.SetACL(ctx, p.path, p.acl, p.aversion) })
 		if err != nil {
 			return fmt.Errorf("set the ACLs: %w", err)
 		}
@@ -86,13 +87,13 @@ func (q *securer) finish(ctx context.Context) error {
 	return nil
 }
 
-// unfinished adds to err which znodes don't have their ACLs yet, and the command that
+// Unfinished adds to err which znodes don't have their ACLs yet, and the command that
 // goes on.
-func (q *securer) unfinished(err error, command string) error {
+func (q *Securer) Unfinished(err error, command string) error {
 	if err == nil || len(q.pending) == 0 {
 		return err
 	}
-	return advise(fmt.Errorf("%w; up to %s have a temporary or an old ACL, such as %s",
-		err, describeCount(len(q.pending)), q.pending[0].path),
+	return advice.Add(fmt.Errorf("%w; up to %s have a temporary or an old ACL, such as %s",
+		err, Count(len(q.pending)), q.pending[0].path),
 		"what is written stays; %s goes on, and sets the ACLs", command)
 }
