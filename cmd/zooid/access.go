@@ -12,7 +12,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// addProviders makes the providers known that the program comes with: Apache's sample.
+// addProviders registers the provider that comes with the program: Apache's sample.
 var addProviders = sync.OnceFunc(func() { authprovider.Register(key.Class, key.New) })
 
 // authOptions returns what the auth package takes.

@@ -21,7 +21,7 @@ import (
 	"github.com/zooid-project/zooid/internal/server"
 )
 
-// startAdmin starts the admin server, if there is to be one; nil if not.
+// startAdmin starts the admin server. It returns nil if the configuration turns it off.
 func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Logger, pages map[string]http.Handler) (*admin.Admin, error) {
 	if !cfg.Admin.Enabled {
 		return nil, nil
@@ -84,7 +84,7 @@ func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err
 func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	o := portOptions(&cfg.Quorum.TLS.TLS, "admin server", log)
 	o.Reload = cfg.Quorum.TLS.ReloadFiles
-	o.VerifyClientHost = false // a caller proves who it is, not where
+	o.VerifyClientHost = false // the certificate says who calls; callers may be on any host
 	o.ClientAuth = "none"
 	if cfg.Admin.NeedClientAuth {
 		o.ClientAuth = "need"
@@ -92,8 +92,8 @@ func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	return o
 }
 
-// properties returns those of the command line, as the system properties of a server, without
-// the values of secrets.
+// properties returns the properties of the command line, which stand for Java's system
+// properties, without the values of secrets.
 func properties(args []string) map[string]string {
 	all := map[string]string{}
 	for i, arg := range args {

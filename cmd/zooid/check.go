@@ -20,11 +20,11 @@ import (
 const (
 	checkOK       = 0
 	checkViolated = 1 // a promise was broken
-	checkUsage    = 2 // the arguments or a file make no sense
+	checkUsage    = 2 // the arguments or a file are invalid
 )
 
-// checkGCPercent lets the heap grow to five times what is known to be in use before it
-// is looked through again.
+// checkGCPercent lets the heap grow to five times the live memory before the next
+// collection.
 const checkGCPercent = 400
 
 const checkHelp = `usage: zooid check [flags] HISTORY...
@@ -36,8 +36,7 @@ recorded at the same time on one host are checked as one history.
 `
 
 // runCheck reads the histories named in args, checks them and prints the report. It
-// returns the exit code: 0 if nothing is violated, 1 if something is, 2 if it could
-// not tell.
+// returns the exit code: 0 without violations, 1 with some, 2 if it can't tell.
 func runCheck(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -69,7 +68,7 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	}
 	opt.Under, opt.ExtendedTypes, opt.Quiesced, opt.ExpirySlack, opt.ViolationsMax = *under, *extended, *quiesced, *slack, max(*limit, 1)
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
-	// Next to nothing becomes garbage: what is read and learnt stays until the end.
+	// Hardly anything becomes garbage: what is read stays in use until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))
 	told := newCheckProgress(stderr)
 	opt.Progress = told.checking
@@ -92,8 +91,8 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	return checkOK
 }
 
-// readHistories reads and merges files. One that is cut short is checked as far as it
-// goes, since a client that was killed leaves one like that.
+// readHistories reads and merges files. A file that is cut short is checked as far as it
+// goes: a client that was killed leaves such a file.
 func readHistories(names []string, stderr io.Writer, told *checkProgress) (*history.History, error) {
 	defer told.end()
 	var parts []*history.History

@@ -10,13 +10,13 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-// checkProgressPeriod is how often the line changes.
+// checkProgressPeriod is the time between two changes of the line.
 const checkProgressPeriod = 200 * time.Millisecond
 
-// checkProgress is a line on a terminal, written over and over, that tells how far a
-// check is. It is silent where it isn't a terminal.
+// checkProgress is a line on a terminal that shows how far a check is. Without a
+// terminal it prints nothing.
 type checkProgress struct {
-	w     io.Writer // nil if nobody would see it
+	w     io.Writer // nil without a terminal
 	start time.Time
 	last  time.Time // when the line was last written
 }

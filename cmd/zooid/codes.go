@@ -15,7 +15,7 @@ import (
 // errorText returns err's message with its code.
 func errorText(err error) string { return runbook.Text(coded(err)) }
 
-// coded gives err the code of what it is about, if it has none.
+// coded adds a code to err by its type, unless err has a code.
 func coded(err error) error {
 	if runbook.Code(err) != "" {
 		return err
@@ -26,7 +26,7 @@ func coded(err error) error {
 	return err
 }
 
-// codeOfKind returns the code of an error that packages without codes have made.
+// codeOfKind returns the code of an error of a package without codes, or "".
 func codeOfKind(err error) string {
 	switch {
 	case is[*storage.DamageError](err):
@@ -49,7 +49,7 @@ func codeOfKind(err error) string {
 		return "ZD-3420"
 	case errors.Is(err, server.ErrTwin):
 		return "ZD-1116"
-	case errors.Is(err, syscall.EWOULDBLOCK): // of a lock
+	case errors.Is(err, syscall.EWOULDBLOCK): // flock
 		return "ZD-1113"
 	case errors.Is(err, syscall.ENOSPC):
 		return "ZD-1114"

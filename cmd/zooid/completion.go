@@ -32,7 +32,7 @@ var completionScript string
 //go:embed completion.fish
 var fishScript string
 
-// runCompletion prints the script with what can be completed filled in.
+// runCompletion prints the completion script of a shell.
 func runCompletion(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, completionHelp)

@@ -33,8 +33,8 @@ func logDirectory(name string) (string, error) {
 // initializeFile permits one start from an empty data directory where db.autocreate=false, as with Apache.
 const initializeFile = "initialize"
 
-// checkDirs returns an error if the server would begin with an empty tree, or make a directory, against the operator's
-// will.
+// checkDirs returns an error if the server would begin with an empty tree, or make a directory, and the configuration
+// forbids it.
 func checkDirs(s *config.Storage) error {
 	if recovery.Begun(s.DataDir, s.DataLogDir) {
 		return runbook.Errorf("ZD-1124", "open the data directory %s: a recovery of it was cut short; run zooid recover -new-ensemble again to finish it", s.DataDir)

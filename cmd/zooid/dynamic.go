@@ -9,16 +9,16 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 )
 
-// memberFiles keeps the membership where Apache keeps it, in zoo.cfg.dynamic.VERSION
-// beside a zoo.cfg that points to it, so that tools and the next start find the one
-// that the ensemble has decided on. The log alone counts for a server that runs.
+// memberFiles keeps the membership where Apache keeps it: in zoo.cfg.dynamic.VERSION,
+// beside a zoo.cfg that points to it. Tools and the next start find the current
+// membership there. A running server takes it from the log alone.
 type memberFiles struct {
 	cfg *config.Config
 	log *slog.Logger
 }
 
-// save writes the files for a membership. A server goes on without them: a folder
-// that is mounted read-only is no reason to stop.
+// save writes the files for a membership. If it can't, as in a folder that is mounted
+// read-only, the server goes on without them.
 func (f *memberFiles) save(text string, version int64) {
 	members, err := config.ParseMembers(text)
 	if err != nil {

@@ -78,7 +78,7 @@ func runExport(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// sourceDirs returns the directories that are named, or those of the server whose zoo.cfg is.
+// sourceDirs returns the directories in the arguments, or those of the zoo.cfg there.
 func sourceDirs(args []string) ([]string, error) {
 	if st, err := os.Stat(args[0]); err == nil && st.IsDir() || len(args) == 2 {
 		return args, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// asidesMax bounds the copies of its own data that a server sets aside by itself. One that
-// diverges again and again has a broken machine or version, and must not fill its disk.
+// asidesMax bounds the copies of its data that a server sets aside by itself. A server that
+// diverges repeatedly has a broken machine or version, and must not fill its disk.
 const asidesMax = 3
 
 // heal prepares a closed server for its next Open. If its failure, which Failed delivered,

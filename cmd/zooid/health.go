@@ -43,7 +43,7 @@ const healthTimeout = 5 * time.Second
 // answerBytesMax bounds what these commands read.
 const answerBytesMax = 1 << 20
 
-// runHealth asks a server if it is ready.
+// runHealth asks a server whether it is ready.
 func runHealth(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -70,8 +70,8 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// localConfig parses what the commands take that ask the server on this host; nil means to
-// exit with code.
+// localConfig parses the arguments of commands that ask the server on this host; nil means
+// to exit with code.
 func localConfig(name, help string, flags *flag.FlagSet, args []string, stdout, stderr io.Writer) (cfg *config.Config, code int) {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, help)
@@ -137,7 +137,7 @@ func readinessByWord(ctx context.Context, cfg *config.Config) ([]admin.Reason, e
 	return nil, nil
 }
 
-// here is where this host reaches a server that listens at host.
+// here returns the host at which a server that listens at host is reached from this machine.
 func here(host string, port int) string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -173,8 +173,8 @@ func askAdmin(ctx context.Context, cfg *config.Config, method, path, authorizati
 	return res.StatusCode, answer, err
 }
 
-// adminClientTLS shows the server's own certificate, and takes one that the trust store
-// vouches for, whatever host it names: it is this one.
+// adminClientTLS presents the server's own certificate, and accepts any certificate that the
+// trust store verifies, whatever host it names: the server is on this host.
 func adminClientTLS(cfg *config.Config) (*tls.Config, error) {
 	o := adminPortOptions(cfg, slog.New(slog.DiscardHandler))
 	if o.Trust.Location == "" {

@@ -78,8 +78,8 @@ func runImport(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// importGCPercent lets the heap grow to several times of what is in it: all that is read stays
-// until the end.
+// importGCPercent lets the heap grow to several times the live memory: everything that is read
+// stays in use until the end.
 const importGCPercent = 400
 
 // tellImported says what was imported.
@@ -112,8 +112,8 @@ func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions,
 		done.Znodes, done.Sessions, filepath.Clean(o.Dir), took.Seconds(), uint64(done.Zxid), done.Digest, digest)
 }
 
-// A progressLine is a line of a terminal that is written over and over; of anything else it is
-// nothing.
+// A progressLine is a line on a terminal that shows how far the work is. Without a terminal
+// it prints nothing.
 type progressLine struct {
 	w     io.Writer
 	what  string

@@ -1,5 +1,4 @@
-// Command zooid is the whole of Zooid in one binary: the server and the tools
-// around it.
+// Command zooid is all of Zooid in one binary: the server and its tools.
 package main
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/cli"
 )
 
-// A command is one word after zooid on the command line.
+// A command is the first word after zooid on the command line.
 type command struct {
 	name, args, about string
 	run               func(args []string, stdout, stderr io.Writer) int

@@ -52,9 +52,8 @@ func peers(m config.Members) []server.Member {
 	return all
 }
 
-// changeMembers evaluates a reconfig request. Whatever it can't read, and a
-// membership without a voter, is a bad argument, with two exceptions that Apache
-// has.
+// changeMembers evaluates a reconfig request. Text that can't be read, and a membership
+// without a voter, are bad arguments, with the two exceptions that Apache makes.
 func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code) {
 	now, err := config.ParseMembers(current)
 	if err != nil {
@@ -91,7 +90,7 @@ func changeMembers(current string, req *jute.ReconfigRequest) (string, jute.Code
 	return withoutVersion(next), jute.OK
 }
 
-// shown returns what conf tells of the ensemble.
+// shown returns what the word conf shows of the ensemble.
 func shown(q *config.Quorum) server.ShownEnsemble {
 	var quorum, election []string
 	self, _ := q.Members.Find(q.MyID)

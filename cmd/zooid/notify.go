@@ -22,7 +22,7 @@ type notifier struct {
 	timer *time.Timer
 }
 
-// notifyStart begins to tell; ready and stopping follow.
+// notifyStart begins the notifications of a start; ready and stopping follow.
 func notifyStart(log *slog.Logger) *notifier {
 	n := &notifier{log: log}
 	n.timer = time.AfterFunc(startPatience, func() {

@@ -86,7 +86,7 @@ server ID is given the secret. Without this command a server is let in only if i
 configuration has the secret (quorum.secret, quorum.secretFile).
 `
 
-// runAllowJoin lets a server join again that has lost its data.
+// runAllowJoin lets a server that has lost its data join again.
 func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, allowJoinHelp)

@@ -48,7 +48,7 @@ that was cut short goes on when it is run again.
 exit code: 0 done; 1 it can't be done, or was not confirmed; 2 wrong arguments
 `
 
-// runRecover goes on without a majority that is lost.
+// runRecover makes a new ensemble of the survivors of a lost majority.
 func runRecover(args []string, stdout, stderr io.Writer) int {
 	return recoverEnsemble(args, os.Stdin, stdout, stderr)
 }
@@ -253,7 +253,7 @@ func memberID(cfg *config.Config) (int64, error) {
 	return full.Quorum.MyID, nil
 }
 
-// mayRenew refuses where it would be a mistake.
+// mayRenew returns an error where making a new ensemble would be a mistake.
 func (r *rescue) mayRenew(s *recovery.Survivor, cfg *config.Config, id int64, others []string) error {
 	members, err := config.ParseMembers(s.Members)
 	if err != nil || members.Voters() == 0 {

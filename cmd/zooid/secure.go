@@ -65,7 +65,7 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 		log.Warn("TLS between servers: "+note, "code", "ZD-1221")
 	}
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
-		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port may call himself a server of this ensemble; use need", "code", "ZD-1223")
+		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port can claim to be a server of this ensemble; use need", "code", "ZD-1223")
 	}
 	o.Stores = append(o.Stores, server.Stores{Of: "peer port", Refresh: port.Refresh})
 	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
@@ -82,7 +82,7 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 	o := portOptions(&q.TLS, "peer port", log)
 	o.Reload = q.ReloadFiles
-	o.VerifyClientHost = false // quorum asks VerifyPeer, knowing who it is that connects
+	o.VerifyClientHost = false // quorum calls VerifyPeer, once it knows which server connects
 	return o
 }
 

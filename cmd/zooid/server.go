@@ -161,7 +161,8 @@ func stopSignals(log *slog.Logger, again *reloader) (context.Context, context.Ca
 	return ctx, cancel
 }
 
-// logStart logs what starts: the first thing to know about a log.
+// logStart logs which version starts with which configuration: the first thing to know
+// about a log.
 func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 	file := cfg.File
 	if file == "" {
@@ -171,7 +172,7 @@ func logStart(log *slog.Logger, cfg *config.Config, o *server.Options) {
 		"dataDir", o.DataDir, "dataLogDir", o.LogDir)
 }
 
-// logServing says with what a server begins to serve: then it has applied all that its log holds.
+// logServing logs the state with which a server begins to serve. It has applied its whole log by then.
 func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 	look := time.NewTicker(servingLook)
 	defer look.Stop()
@@ -192,10 +193,10 @@ const servingLook = 50 * time.Millisecond
 // addProcessor lets Go use one processor more than there are. One of its threads
 // is in the log's fdatasync most of the time under writes, and counts as running
 // until the runtime's monitor, which may sleep for 10 ms, takes its place away.
-// Where a long computation has the other of two, as while a snapshot is written,
-// nobody would look at the connections meanwhile.
+// With two processors, of which a long computation such as writing a snapshot takes
+// the other, no thread would be left for connections meanwhile.
 func addProcessor() {
-	if os.Getenv("GOMAXPROCS") == "" { // else somebody knows better
+	if os.Getenv("GOMAXPROCS") == "" { // else the operator has chosen
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 }

@@ -162,7 +162,7 @@ func (d *decision) show(r *storage.Report) {
 	}
 }
 
-// asked asks a person.
+// asked asks the operator, and reports whether the answer is yes.
 func (d *decision) asked(skip *storage.Skip) bool {
 	fmt.Fprintf(d.out, "\nWhat this entry asks for is lost for good once all servers have decided it. Skip entry %d? Type yes: ", skip.Index)
 	answer, _ := bufio.NewReader(d.in).ReadString('\n')

@@ -9,15 +9,15 @@
 // line, goes through split (words and quotes), find (the row of the table in
 // commands.go) and parse (flags and arguments), and ends in the row's run
 // function, which gets a context that an interrupt cancels. Everything printed
-// passes through output: text for people, one JSON value to a line with -o json,
-// colours and progress on a terminal only. What fails comes back as an error,
+// passes through package screen: text for people, one JSON value to a line with -o
+// json, colours and progress on a terminal only. What fails comes back as an error,
 // and failure.go turns it into zkCli's words and an exit code. lessons.go is what
 // help teaches beside the table.
 //
 // # Large trees
 //
-// Whatever visits a subtree uses a walk: depth first in the order of the names,
-// with some hundred reads under way ahead of the visitor. It holds the names of
+// Commands that visit a subtree use a walk of package subtree: depth first in the order of
+// the names, with some hundred reads under way ahead of the visitor. It holds the names of
 // the siblings still to come and the reads ahead, not the tree. Two walks side by
 // side make a diff, a walk and a writer (a bounded pipeline of writes) make a
 // copy.

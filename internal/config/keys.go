@@ -9,7 +9,7 @@ const (
 	onlyD               // -DX only: Apache reads the system property X, and zoo.cfg can only set zookeeper.X
 )
 
-// kind says how a value is read.
+// kind is the syntax of a value.
 type kind int
 
 const (
@@ -103,7 +103,7 @@ func (k key) of(values ...string) key {
 	return k
 }
 
-// was notes the default of Apache where Zooid's is another.
+// was records Apache's default where Zooid's differs.
 func (k key) was(apache string) key {
 	k.apache = apache
 	return k

@@ -18,8 +18,8 @@ const fileMax = 1 << 20
 // file system alone. The error joins every *Error found.
 func Load(path string, defs []string) (*Config, error) { return load(path, defs, false) }
 
-// LoadAny reads a zoo.cfg as Load does, for who asks about the ensemble in it and is none of its servers: the myid
-// file may be missing or hold anything, and Quorum.MyID is -1 then.
+// LoadAny reads a zoo.cfg as Load does, for tools that inspect an ensemble they don't belong to: the myid file may be
+// missing or hold anything, and Quorum.MyID is -1 then.
 func LoadAny(path string, defs []string) (*Config, error) { return load(path, defs, true) }
 
 func load(path string, defs []string, anyServer bool) (*Config, error) {
@@ -87,7 +87,7 @@ func reason(err error) error {
 	return err
 }
 
-// loader gathers what one configuration says.
+// loader collects the settings of one configuration.
 type loader struct {
 	c     *Config
 	keys  map[string]key
@@ -184,7 +184,7 @@ func (l *loader) warnAt(code string, s setting, key, text string) {
 	l.c.Warnings = append(l.c.Warnings, Warning{Code: code, File: s.file, Line: s.line, Key: key, Text: text})
 }
 
-// property takes one line of zoo.cfg.
+// property reads one line of zoo.cfg.
 func (l *loader) property(p property) {
 	s := setting{l.c.File, p.line, p.value}
 	if p.wide {
@@ -214,7 +214,7 @@ func (l *loader) property(p property) {
 // counts, as with all keys.
 func (l *loader) serverLine(p property) {
 	if i := slices.IndexFunc(l.servers, func(old property) bool { return old.key == p.key }); i >= 0 {
-		l.warn("ZD-1024", p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", l.servers[i].line))
+		l.warn("ZD-1023", p.line, p.key, fmt.Sprintf("given in line %d already; the last line counts", l.servers[i].line))
 		l.servers = slices.Delete(l.servers, i, i+1)
 	}
 	l.servers = append(l.servers, p)
@@ -232,7 +232,7 @@ var jvmNames = []string{
 	"zookeeper.console.threshold", "zookeeper.log4j", "zookeeper.tracelog", "-", "X", "visualvm.",
 }
 
-// define takes one property of the command line. Names and values may hold secrets, so an unknown value is never shown.
+// define reads one property of the command line. Names and values may hold secrets, so an unknown value is never shown.
 func (l *loader) define(def string) {
 	def = strings.TrimPrefix(def, "-D")
 	name, value, _ := strings.Cut(def, "=")
@@ -285,7 +285,7 @@ func (l *loader) warnUnknown(s setting, shown, name, prefix string) {
 	l.warnAt("ZD-1020", s, shown, text)
 }
 
-// set takes a value for a row of the table.
+// set assigns a value to a row of the table.
 func (l *loader) set(k key, s setting) {
 	if old, dup := l.given[k.name]; dup && old.file == "" && s.file != "" && old.value != s.value {
 		l.warnAt("ZD-1023", s, k.name, "given with -D too; the file counts")

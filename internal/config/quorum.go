@@ -75,8 +75,8 @@ func (l *loader) readMembers() bool {
 	return len(l.errs) == 0
 }
 
-// checkServerLine refuses several addresses unless multiAddress.enabled, which would else be found at the first
-// failure of a network only.
+// checkServerLine refuses several addresses without multiAddress.enabled. The mistake would otherwise show at the
+// first failure of a network only.
 func (l *loader) checkServerLine(p property) bool {
 	if l.c.Quorum.MultiAddress || !strings.Contains(p.value, "|") {
 		return true

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// applyRules checks and completes what spans several keys. The order is that of Apache's startup.
+// applyRules checks and completes settings that depend on several keys. The order is that of Apache's startup.
 func (l *loader) applyRules() {
 	l.storageRules()
 	l.portRules()
@@ -86,7 +86,7 @@ const wildcard = "0.0.0.0"
 
 func isWildcard(host string) bool { return host == wildcard || host == "0:0:0:0:0:0:0:0" }
 
-// Timeouts unset are these many ticks.
+// Default session timeouts, in ticks.
 const (
 	minTimeoutTicks = 2
 	maxTimeoutTicks = 20

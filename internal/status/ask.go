@@ -33,7 +33,7 @@ const (
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
 )
 
-// unknownID stands for an id that nobody has told.
+// unknownID stands for an id that is not known.
 const unknownID = -1
 
 // A serverRow is what is known of one server. What it didn't tell is -1 or "".
@@ -54,10 +54,10 @@ type serverRow struct {
 	Trouble string `json:"trouble,omitempty"`
 
 	secure   string      // address of the port for TLS
-	access   *cli.Access // how servers are reached; nil for plain
-	needsTLS bool        // Address is of a port for TLS, and there are no flags for TLS
+	access   *cli.Access // how servers are reached; nil means without TLS
+	needsTLS bool        // Address is a TLS port, and the TLS flags are missing
 	member   bool        // ID is from the file
-	unasked  bool        // it may serve; that can't be told
+	unasked  bool        // it may serve; it was not asked
 
 	zxid    int64
 	lagText string
@@ -103,7 +103,7 @@ func (row *serverRow) ask() {
 	}
 }
 
-// identify asks a server whose address alone is known who it is.
+// identify asks a server of which only the address is known for its id.
 func (row *serverRow) identify() {
 	row.Voter = row.Role != "observer"
 	if id := row.serverID(); id > 0 {
@@ -234,7 +234,7 @@ const (
 	memoryWritesRefused   = 95
 )
 
-// trouble says what the server refuses, and what it soon will; "" is nothing.
+// trouble returns what the server refuses, and what it will refuse soon; "" means nothing.
 func (r *resources) trouble() (now, soon string) {
 	var all []string
 	switch r.diskLevel {

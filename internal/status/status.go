@@ -64,7 +64,7 @@ const (
 // load every follower is a few changes behind at each instant.
 const lagPause = 500 * time.Millisecond
 
-// An overview is what zooid status tells.
+// An overview is the output of zooid status.
 type overview struct {
 	State   string       `json:"state"` // ok, degraded, no quorum, unknown
 	Summary string       `json:"summary"`
@@ -243,8 +243,7 @@ func dropGuesses(rows []*serverRow, self int64, at func(*serverRow) *string) {
 	}
 }
 
-// reach makes the rows be asked with the flags for TLS: at the port for it, where one is
-// known.
+// reach makes the rows use the flags for TLS, and the TLS port where one is known.
 func reach(rows []*serverRow, access *cli.Access) {
 	for _, row := range rows {
 		row.access = access
@@ -254,7 +253,7 @@ func reach(rows []*serverRow, access *cli.Access) {
 	}
 }
 
-// reachableHost returns host, or instead of it where host means every interface.
+// reachableHost returns host, or the other host if host means every interface.
 func reachableHost(host, instead string) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return instead
