@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,7 +291,9 @@ func TestStatusOfServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &o); err != nil || o.State != "ok" || len(o.Servers) != 1 {
 		t.Fatalf("%v in %s", err, out.String())
 	}
-	if row := o.Servers[0]; row.Role != "standalone" || row.Disk <= 0 || row.Sessions != 0 || len(o.Hints) > 0 {
+	// The disk of the machine that runs the test may be filling up.
+	hints := slices.DeleteFunc(slices.Clone(o.Hints), func(h string) bool { return strings.Contains(h, "its disk fills up") })
+	if row := o.Servers[0]; row.Role != "standalone" || row.Disk <= 0 || row.Sessions != 0 || len(hints) > 0 {
 		t.Errorf("%+v, hints %q", row, o.Hints)
 	}
 	out.Reset()
