@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,7 +30,11 @@ func TestMain(m *testing.M) {
 func TestStartAndStop(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	for start, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP}
+	if signal.Ignored(syscall.SIGHUP) { // by nohup, which the server heeds, too
+		signals[1] = syscall.SIGINT
+	}
+	for start, signal := range signals {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=server 0 "+dir)
 		out, err := cmd.StderrPipe()
