@@ -167,11 +167,6 @@ func ephemeralPrefix(prefix string) string {
 	return prefix
 }
 
-// long reports whether the children of a znode must be read by a Scan.
-func (t *Tree) long(slot uint32) bool {
-	return t.extraOf(t.at(slot)).children > scanStep && t.lists.get(slot) == nil
-}
-
 // hasRoom reports whether n bytes may be appended to dst while the tree is held.
 func hasRoom(dst []byte, n int) bool { return n <= roomMin || n <= cap(dst)-len(dst) }
 
