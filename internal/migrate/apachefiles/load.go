@@ -268,7 +268,7 @@ func (l *loader) try(f numbered) error {
 	if err == nil {
 		l.state, l.end, offset, err = readSnapshot(content, func(znodes int) { l.tell(counted, znodes) })
 	}
-	if err != nil && counted.err != nil && counted.err != io.EOF {
+	if err != nil && counted.err != nil && !errors.Is(counted.err, io.EOF) {
 		return fmt.Errorf("read %s: %w", f.path, counted.err)
 	}
 	if err != nil {
@@ -369,7 +369,7 @@ func (l *loader) log(f numbered, newest bool) error {
 	switch {
 	case errors.Is(err, errEmptyLog) && newest:
 		return nil // a crash came before its first byte
-	case counted.err != nil && counted.err != io.EOF:
+	case counted.err != nil && !errors.Is(counted.err, io.EOF):
 		return fmt.Errorf("read %s: %w", f.path, counted.err)
 	case err != nil:
 		reason := err.Error()

@@ -50,7 +50,7 @@ func (s *stream) fill(n int) error {
 		s.at, s.summed = 0, 0
 	}
 	for len(s.buf)-s.at < n {
-		if s.err == io.EOF {
+		if errors.Is(s.err, io.EOF) {
 			return errCut
 		}
 		if s.err != nil {
