@@ -181,9 +181,10 @@ func (l *life) decidedEarlier(e quorum.Entry) bool {
 	return slices.ContainsFunc(l.electorates, func(c [2][]uint64) bool { return l.w.hold(c[0], c[1], e) })
 }
 
-// holds reports whether a server's log has an entry, or had when its disk was lost.
+// holds reports whether a server's log has an entry, or had when its disk was lost, or has
+// told others so and its disk lied about it: they count it, and can't know better.
 func (s *host) holds(index, term uint64) bool {
-	if s.wiped && index <= s.lost {
+	if s.wiped && index <= s.lost || s.disk.lied && index <= s.promise.acked {
 		return true
 	}
 	if s.log == nil {
