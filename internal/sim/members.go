@@ -299,7 +299,13 @@ func (w *World) spares(s *host) bool {
 	} else if !ok || m.Observer {
 		return false
 	}
-	return w.majorityWithout(s, w.voters) && w.knownWithout(s)
+	var named []uint64 // their votes may be about to be the only ones
+	for _, m := range w.wanted {
+		if !m.Observer {
+			named = append(named, m.ID)
+		}
+	}
+	return w.majorityWithout(s, w.voters) && w.majorityWithout(s, named) && w.knownWithout(s)
 }
 
 // majorityWithout reports whether most of some voters are left without a server.
