@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // TLS says how connections are accepted over TLS.
@@ -121,7 +123,7 @@ func (p *port) begin(nc net.Conn) {
 			return
 		}
 		nc.SetReadDeadline(time.Time{})
-		conn = &replayed{Conn: nc, head: first}
+		conn = socket.Replay(nc, first)
 		if first[0] == handshakeRecord {
 			conn = tls.Server(conn, p.tls.Config)
 		}
@@ -143,20 +145,4 @@ type counted struct {
 func (c *counted) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
-}
-
-// replayed is a connection whose first byte was read already.
-type replayed struct {
-	net.Conn
-	head []byte
-}
-
-// Read returns what was read already, then what comes.
-func (r *replayed) Read(b []byte) (int, error) {
-	if len(r.head) == 0 {
-		return r.Conn.Read(b)
-	}
-	n := copy(b, r.head)
-	r.head = r.head[n:]
-	return n, nil
 }

@@ -49,6 +49,8 @@ const (
 	queuedReadsMax = 32
 	// largeReply is the least that is worth a long read for its memory.
 	largeReply = 32 << 10
+	// memoryPage is the least that the system gives at a time; touching one byte of each
+	// page is enough to have it.
 	memoryPage = 4 << 10
 	// setWatchesStep is how many watches are set at a time.
 	setWatchesStep = 128

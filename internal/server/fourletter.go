@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 const (
@@ -26,7 +27,7 @@ func (s *Server) fourLetterWord(conn net.Conn, name string, rest []byte) {
 	conn.SetDeadline(time.Now().Add(wordTimeout))
 	s.replica.CountReceived()
 	s.meters.BytesReceived.Add(int64(len(name)))
-	ask := fourletter.Ask{Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: &replayed{Conn: conn, head: rest}, Serving: s.Status().Serving}
+	ask := fourletter.Ask{Word: name, Remote: javaSocket(conn.RemoteAddr().String()), Rest: socket.Replay(conn, rest), Serving: s.Status().Serving}
 	if text := s.words.Answer(s, ask); len(text) > 0 {
 		if _, err := conn.Write(text); err != nil {
 			s.clientLog.Info("a four-letter word's client did not take the answer", "word", fourletter.Printable(name), "client", conn.RemoteAddr().String(), "err", err)

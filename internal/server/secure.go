@@ -10,6 +10,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -50,7 +51,7 @@ func (n *secureCounts) countPlain(nc net.Conn) {
 
 // openSecure is open for a connection that is TLS, whose head was read already.
 func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client, []byte) {
-	conn, ids, err := s.startTLS(&replayed{Conn: nc, head: head})
+	conn, ids, err := s.startTLS(socket.Replay(nc, head))
 	if err != nil {
 		s.clientLog.Warn("a client connection was closed in its TLS handshake", "client", nc.RemoteAddr().String(), "err", err, "code", "ZD-4005")
 		linger(nc) // the alert that tells the client why must reach it
@@ -116,25 +117,6 @@ func (s *Server) certified(state tls.ConnectionState, ids []jute.ID) ([]jute.ID,
 	}
 	return s.auth.AddX509(ids, subject)
 }
-
-// replayed is a connection some of whose first bytes were read already.
-type replayed struct {
-	net.Conn
-	head []byte
-}
-
-// Read returns what was read already, then what comes.
-func (r *replayed) Read(b []byte) (int, error) {
-	if len(r.head) == 0 {
-		return r.Conn.Read(b)
-	}
-	n := copy(b, r.head)
-	r.head = r.head[n:]
-	return n, nil
-}
-
-// NetConn returns the connection below.
-func (r *replayed) NetConn() net.Conn { return r.Conn }
 
 // below returns the accepted connection below nc.
 func below(nc net.Conn) net.Conn {
