@@ -47,10 +47,10 @@ internal/doctor:  internal/access internal/config internal/keystore internal/mem
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
-internal/replica: jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/replica: authprovider jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook
 internal/admin:   jute internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history

@@ -27,11 +27,13 @@
 package authprovider
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A Provider serves one scheme. Its methods are called by many connections at once.
@@ -42,8 +44,9 @@ type Provider interface {
 
 	// HandleAuthentication judges a credential that a client has sent (addauth), and
 	// returns what it proves. An error refuses it: the client gets AuthFailed, and its
-	// connection ends. The error is logged and must not contain the credential. The
-	// client's further requests wait for HandleAuthentication, others don't.
+	// connection ends. With an error that wraps ErrUndecided the connection ends without
+	// an answer. The error is logged and must not contain the credential. The client's
+	// further requests wait for HandleAuthentication, others don't.
 	HandleAuthentication(r Request) (Identities, error)
 
 	// IsValid reports whether id may stand in an ACL. An ACL with one that may not is
@@ -73,7 +76,15 @@ type Identities struct {
 	IDs []string
 	// Super makes the client a superuser, for which no ACL counts.
 	Super bool
+	// Expires is when all this ends; the zero value is never. The connection is closed
+	// then, unless the client has proved the same again by a credential that lasts longer.
+	Expires time.Time
 }
+
+// ErrUndecided is wrapped by errors of a provider that could not judge a credential, because
+// what it asks is out of order. The client isn't let in, and tries again, also at another
+// server; AuthFailed would be final.
+var ErrUndecided = errors.New("the credential could not be judged")
 
 // SchemeBytesMax bounds the name of a scheme.
 const SchemeBytesMax = 32

@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -30,11 +32,14 @@ func (r *Registry) addProviders(schemes Schemes) (Schemes, error) {
 }
 
 // ask has a provider judge a credential.
-func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(string) ([]byte, bool)) ([]jute.ID, error) {
+func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(string) ([]byte, bool)) (Proof, error) {
 	scheme := strings.Clone(p.Scheme)
 	proved, err := provider.HandleAuthentication(authprovider.Request{Scheme: scheme, Auth: slices.Clone(p.Auth), Address: address.ID, Data: data})
-	if err != nil {
-		return nil, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, err, ErrFailed)
+	switch {
+	case errors.Is(err, authprovider.ErrUndecided):
+		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w", scheme, err)
+	case err != nil:
+		return Proof{}, fmt.Errorf("authenticate by scheme %s: %w: %w", scheme, err, ErrFailed)
 	}
 	if !provider.IsAuthenticated() {
 		scheme += unproved
@@ -47,9 +52,14 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 		all = append(all, jute.ID{Scheme: super})
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("authenticate by scheme %s: its provider names no identity: %w", scheme, ErrFailed)
+		return Proof{}, fmt.Errorf("authenticate by scheme %s: its provider names no identity: %w", scheme, ErrFailed)
 	}
-	return add(ids, all...)
+	until := int64(0)
+	if !proved.Expires.IsZero() {
+		// A time in ns has no room for years after 2262, nor does anybody need them.
+		until = min(max(proved.Expires.Unix(), 1), math.MaxInt64/1_000_000_000) * 1e9
+	}
+	return prove(ids, until, all...)
 }
 
 // refusedMark is written over the first byte of the scheme of an ACL's entry that a

@@ -46,9 +46,9 @@ func TestProvider(t *testing.T) {
 		{"team", "", "", true}, // nothing is proved
 		{"other", "ann", "", true},
 	} {
-		got, err := r.Authenticate([]jute.ID{address}, address, &jute.AuthPacket{Scheme: c.scheme, Auth: []byte(c.auth)}, nil)
-		if c.failed != errors.Is(err, ErrFailed) || !c.failed && !slices.Equal(got, ids(c.want)) {
-			t.Errorf("%s %q: %v, %v; want %s", c.scheme, c.auth, got, err, c.want)
+		proof, err := r.Authenticate([]jute.ID{address}, address, &jute.AuthPacket{Scheme: c.scheme, Auth: []byte(c.auth)}, nil)
+		if c.failed != errors.Is(err, ErrFailed) || !c.failed && !slices.Equal(proof.IDs, ids(c.want)) {
+			t.Errorf("%s %q: %v, %v; want %s", c.scheme, c.auth, proof.IDs, err, c.want)
 		}
 	}
 	who := WhoAmI(ids("seat?:12 team:ann"))

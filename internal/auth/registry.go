@@ -55,6 +55,13 @@ var ErrFailed = errors.New("authentication failed")
 // closes the connection without an answer, so that the client tries the next one.
 var ErrWrongEnsemble = errors.New("client expects another ensemble")
 
+// A Proof is what a connection has after a credential was judged.
+type Proof struct {
+	IDs    []jute.ID // all identities of the connection
+	Proved []jute.ID // those that the credential proves, whether they are new or not
+	Until  int64     // when it ends to prove them, in ns since 1970; 0 for never
+}
+
 // A Registry turns credentials into identities. It is immutable, so any number
 // of connections may use it at once.
 type Registry struct {
@@ -106,33 +113,33 @@ func (o *Options) schemes() Schemes {
 // they decide about ACLs. The caller must not modify it.
 func (r *Registry) Schemes() Schemes { return r.schemes }
 
-// Authenticate handles an auth packet: it returns ids with what the packet
-// proves added. The address is the connection's own AddressID. Errors wrap
-// ErrFailed or ErrWrongEnsemble and never contain the credential. The packet's
-// memory isn't kept, and ids isn't modified.
+// Authenticate handles an auth packet of a connection with the identities ids. The
+// address is the connection's own AddressID. Errors wrap ErrFailed, ErrWrongEnsemble or
+// authprovider.ErrUndecided and never contain the credential. The packet's memory isn't
+// kept, and ids isn't modified.
 //
 // Data is how a provider reads znodes. A provider may take its time.
-func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(path string) ([]byte, bool)) ([]jute.ID, error) {
+func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPacket, data func(path string) ([]byte, bool)) (Proof, error) {
 	if !r.schemes.Has(p.Scheme) {
-		return nil, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes, ErrFailed)
+		return Proof{}, fmt.Errorf("authenticate by scheme %q, which is not enabled (enabled: %v): %w", p.Scheme, r.schemes, ErrFailed)
 	}
 	if provider := r.providers[p.Scheme]; provider != nil {
 		return r.ask(provider, ids, address, p, data)
 	}
 	switch p.Scheme {
 	case ip:
-		return add(ids, address)
+		return prove(ids, 0, address)
 	case digest:
-		return add(ids, r.digestIDs(p.Auth)...)
+		return prove(ids, 0, r.digestIDs(p.Auth)...)
 	case ensemble:
 		if len(p.Auth) > 0 && r.o.EnsembleNames != nil && !slices.Contains(r.o.EnsembleNames, string(p.Auth)) {
-			return nil, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth, ErrWrongEnsemble)
+			return Proof{}, fmt.Errorf("authenticate by scheme ensemble: name %.64q is not in ensembleAuthName: %w", p.Auth, ErrWrongEnsemble)
 		}
-		return ids, nil
+		return Proof{IDs: ids}, nil
 	case sasl:
-		return nil, fmt.Errorf("authenticate by scheme sasl: it takes sasl requests, not an auth packet: %w", ErrFailed)
+		return Proof{}, fmt.Errorf("authenticate by scheme sasl: it takes sasl requests, not an auth packet: %w", ErrFailed)
 	}
-	return nil, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w", ErrFailed)
+	return Proof{}, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w", ErrFailed)
 }
 
 func (r *Registry) digestIDs(credential []byte) []jute.ID {
@@ -208,6 +215,15 @@ func (r *Registry) Satisfied(ids []jute.ID) bool {
 		}
 	}
 	return false
+}
+
+// prove returns what a connection with the identities ids has once proved is proved.
+func prove(ids []jute.ID, until int64, proved ...jute.ID) (Proof, error) {
+	all, err := add(ids, proved...)
+	if err != nil {
+		return Proof{}, err
+	}
+	return Proof{IDs: all, Proved: proved, Until: until}, nil
 }
 
 // add returns the union of ids and proved, in a new array if it grows.

@@ -124,9 +124,9 @@ func TestAuthenticate(t *testing.T) {
 		r := registry(t, tc.o)
 		have := append(make([]jute.ID, 0, 10), ids(tc.have)...) // room that must stay unused
 		before := slices.Clone(have[:10])
-		got, err := r.Authenticate(have, ids(addr)[0], &jute.AuthPacket{Scheme: tc.scheme, Auth: []byte(tc.auth)}, nil)
-		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || err == nil && !slices.Equal(got, ids(tc.want)) {
-			t.Errorf("%s: %v, %v; want %q, %v", tc.name, got, err, tc.want, tc.err)
+		proof, err := r.Authenticate(have, ids(addr)[0], &jute.AuthPacket{Scheme: tc.scheme, Auth: []byte(tc.auth)}, nil)
+		if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || err == nil && !slices.Equal(proof.IDs, ids(tc.want)) {
+			t.Errorf("%s: %v, %v; want %q, %v", tc.name, proof.IDs, err, tc.want, tc.err)
 		}
 		if !slices.Equal(have[:10], before) {
 			t.Errorf("%s: the identities handed in became %v", tc.name, have)
@@ -139,10 +139,11 @@ func TestAuthenticate(t *testing.T) {
 func TestAuthenticateForgetsThePacket(t *testing.T) {
 	r := registry(t, Options{})
 	packet := []byte("ann:pw")
-	got, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: packet}, nil)
+	proof, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: packet}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := proof.IDs
 	want := got[0].Scheme + got[0].ID
 	want = string([]byte(want))
 	clear(packet)
@@ -165,10 +166,11 @@ func TestIDsMax(t *testing.T) {
 	r := registry(t, Options{})
 	have := ids("ip:10.0.0.1")
 	for i := 1; i < IDsMax; i++ {
-		var err error
-		if have, err = r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)}, nil); err != nil {
+		proof, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, "u%d:p", i)}, nil)
+		if err != nil {
 			t.Fatalf("identity %d: %v", i, err)
 		}
+		have = proof.IDs
 	}
 	if _, err := r.Authenticate(have, have[0], &jute.AuthPacket{Scheme: "digest", Auth: []byte("u1:p")}, nil); err != nil {
 		t.Errorf("an identity there already: %v", err)
@@ -185,9 +187,9 @@ func TestIDsBytesMax(t *testing.T) {
 	have := []jute.ID{address}
 	digest := func(userBytes int) error {
 		credential := append(bytes.Repeat([]byte{'u'}, userBytes), ":p"...)
-		ids, err := r.Authenticate(have, address, &jute.AuthPacket{Scheme: "digest", Auth: credential}, nil)
+		proof, err := r.Authenticate(have, address, &jute.AuthPacket{Scheme: "digest", Auth: credential}, nil)
 		if err == nil {
-			have = ids
+			have = proof.IDs
 		}
 		return err
 	}

@@ -111,6 +111,9 @@ func (c *Client) Session() int64 { return c.session }
 // the client; it is known once the connect request was taken.
 func (c *Client) Timeout() int32 { return c.timeout }
 
+// Identities returns who the client has proved to be. They must not be changed.
+func (c *Client) Identities() []jute.ID { return c.identities() }
+
 // Identify says who the client has proved to be before it sent anything.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }
 

@@ -22,6 +22,7 @@ type Meters struct {
 	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
 	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
 	loginsThrottled                                                         *metrics.Counter // not judged
+	identitiesExpired                                                       *metrics.Counter // connections closed for it
 	// bytes
 	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
@@ -62,6 +63,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		HandshakesFailed:   r.Counter("unsuccessful_handshake"),
 		HandshakesExceeded: r.Counter("tls_handshake_exceeded"),
 		loginsThrottled:    r.Counter("logins_throttled"),
+		identitiesExpired:  r.Counter("zooid_identities_expired"),
 		BytesReceived:      r.Counter("bytes_received_count"),
 		responseBytes:      r.Counter("response_bytes"),
 		watchBytes:         r.Counter("watch_bytes"),

@@ -18,11 +18,11 @@ func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte
 		r.meters.loginsThrottled.Inc()
 		return nil, fmt.Errorf("authenticate by scheme %s: too many logins from its address have failed; one a second is judged: %w", scheme, auth.ErrFailed)
 	}
-	ids, err := r.auth.Authenticate(nil, address, &jute.AuthPacket{Scheme: scheme, Auth: credential}, r.dataOf)
-	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(nil, ids) {
+	proof, err := r.auth.Authenticate(nil, address, &jute.AuthPacket{Scheme: scheme, Auth: credential}, r.dataOf)
+	if errors.Is(err, auth.ErrFailed) || r.auth.Guessed(nil, proof.IDs) {
 		r.throttle.Failed(address, r.now())
 	}
-	return ids, err
+	return proof.IDs, err
 }
 
 // Permits reports whether the ACL of the znode at path grants one of the permissions in want

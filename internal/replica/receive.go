@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -209,14 +210,19 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		return ErrClosing
 	}
 	old, err := c.identities(), d.Err()
-	ids := old
+	var proof auth.Proof
 	if err == nil {
-		ids, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
+		proof, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
 	}
-	if guessable && (err != nil || r.auth.Guessed(old, ids)) {
+	undecided := errors.Is(err, authprovider.ErrUndecided)
+	if guessable && (err != nil && !undecided || r.auth.Guessed(old, proof.IDs)) {
 		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
+	case undecided:
+		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote, "session", SessionText(c.session), "err", err)
+		c.CloseAfter("its credential could not be judged; it tries again")
+		return ErrClosing
 	case errors.Is(err, auth.ErrWrongEnsemble):
 		c.CloseAfter(err.Error())
 		return ErrClosing
@@ -227,7 +233,8 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		c.CloseAfter("it failed to authenticate")
 		return ErrClosing
 	}
-	c.ids.Store(&ids)
+	r.expiring.note(c, &proof)
+	c.ids.Store(&proof.IDs)
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
 }

@@ -24,6 +24,7 @@ type Replica struct {
 	limits    limits
 	auth      *auth.Registry
 	throttle  auth.Throttle // of failed logins
+	expiring  expiring      // identities that end
 	sasl      SASLOptions
 	log       *slog.Logger
 	clientLog *slog.Logger  // for lines about single clients, of which there is a limit

@@ -50,4 +50,7 @@ var clients = []Entry{
 	{"ZD-4016", "The endpoint for Prometheus has ended",
 		"Its listener failed; the error says why. Clients are served as before.",
 		"Start the server again when it suits you, and free what the error names before."},
+	{"ZD-4017", "A client's credential could not be judged",
+		"The program or the endpoint that judges credentials of its scheme (authProvider.SCHEME), or the one with the keys of tokens' issuers, doesn't answer as it should; the line says what is wrong. The client isn't let in. It tries again.",
+		"Mend what the line names. See docs/configuration.md for what such a program is told and answers."},
 }

@@ -59,9 +59,10 @@ var messages = map[string]string{
 	"a log entry is skipped, as all members have decided":                                                                                                                                                         "ZD-3416",
 	"a server is not sent an entry that is skipped, because it doesn't say that it will skip it: is its version too old? Upgrade it; its data stays as it is":                                                     "ZD-3417",
 	"refused a request: it exceeds a limit (see docs/limits.md)":                                                                                                                                                  "ZD-4006",
-	"a client failed to authenticate":                              "ZD-4007",
-	"a client failed to log in and stays (allowSaslFailedClients)": "ZD-4008",
-	"a client failed to log in":                                    "ZD-4009",
+	"a client failed to authenticate":                                      "ZD-4007",
+	"a client's credential could not be judged; it is closed to try again": "ZD-4017",
+	"a client failed to log in and stays (allowSaslFailedClients)":         "ZD-4008",
+	"a client failed to log in":                                            "ZD-4009",
 }
 
 // OfMessage returns the code of a log line that doesn't carry one itself, or "".

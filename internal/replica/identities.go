@@ -1,0 +1,74 @@
+package replica
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// expiring are the clients with identities that end at some time. The zero value has none.
+type expiring struct {
+	mu      sync.Mutex
+	clients map[*Client]map[jute.ID]int64 // when each ends, in ns since 1970
+}
+
+// note takes note of what c has proved. An identity lasts as long as the last credential
+// that has proved it; one that was proved without an end keeps none.
+func (e *expiring) note(c *Client, proof *auth.Proof) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ends := e.clients[c]
+	if proof.Until == 0 {
+		for _, id := range proof.Proved {
+			delete(ends, id)
+		}
+		return
+	}
+	old := c.identities()
+	for _, id := range proof.Proved {
+		if _, ends := ends[id]; !ends && slices.Contains(old, id) {
+			continue
+		}
+		if ends == nil {
+			ends = map[jute.ID]int64{}
+		}
+		ends[id] = max(ends[id], proof.Until)
+	}
+	if len(ends) == 0 {
+		return
+	}
+	if e.clients == nil {
+		e.clients = map[*Client]map[jute.ID]int64{}
+	}
+	e.clients[c] = ends
+}
+
+// ExpireIdentities closes the connections of which an identity has ended at the time now (ns
+// since 1970). What they have sent before is done.
+func (r *Replica) ExpireIdentities(now int64) {
+	e := &r.expiring
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c, ends := range e.clients { // any order: each is closed alone
+		over := c.over()
+		for _, until := range ends { // any order: one is enough
+			if !over && until <= now {
+				over = true
+				r.meters.identitiesExpired.Inc()
+				c.CloseAfter("the credential by which it authenticated has expired")
+			}
+		}
+		if over || len(ends) == 0 {
+			delete(e.clients, c)
+		}
+	}
+}
+
+// over reports whether c is closed, or about to be.
+func (c *Client) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing || c.closed
+}
