@@ -2,12 +2,18 @@ package watch
 
 import "unsafe"
 
-// indexBytes is about what an entry of one of the table's maps takes.
-const indexBytes = 48
+const (
+	// indexBytes is about what an entry of the map of watchers takes.
+	indexBytes = 48
+	// bucketBytes is what a bucket takes; there are about as many as elements.
+	bucketBytes = 4
+)
 
 // Memory returns about how many bytes the watches take.
 func (t *Table) Memory() int64 {
-	return int64(t.names) + int64(len(t.pathIndex))*(int64(unsafe.Sizeof(watchedPath{}))+indexBytes) +
-		int64(len(t.watcherIndex))*(int64(unsafe.Sizeof(watcher{}))+indexBytes) +
-		int64(len(t.recordIndex))*(int64(unsafe.Sizeof(record{}))+indexBytes)
+	pieces := int64(t.pieces.last) - int64(len(t.pieces.free))
+	return int64(t.paths.size)*(int64(unsafe.Sizeof(element[watchedPath]{}))+bucketBytes) +
+		pieces*int64(unsafe.Sizeof(piece{})) +
+		int64(t.records.size)*(int64(unsafe.Sizeof(element[record]{}))+bucketBytes) +
+		int64(len(t.watcherIndex))*(int64(unsafe.Sizeof(watcher{}))+indexBytes)
 }

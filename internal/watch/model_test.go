@@ -186,7 +186,8 @@ func (m *model) compare(tb testing.TB, t *Table) {
 const watchersMax = 12
 
 var (
-	paths  = []string{"/", "/a", "/a/b", "/a/b/c", "/a/bb", "/b", "/b/c", "/ä/b"}
+	paths = []string{"/", "/a", "/a/b", "/a/b/c", "/a/bb", "/b", "/b/c", "/ä/b",
+		"/" + strings.Repeat("long", 30), "/" + strings.Repeat("long", 30) + "/b", "/" + strings.Repeat("x", pathInline-1), "/" + strings.Repeat("x", pathInline)}
 	kinds  = []Kind{Data, Child, Persistent, Recursive}
 	events = []jute.EventType{jute.EventNodeCreated, jute.EventNodeDeleted, jute.EventNodeDataChanged, jute.EventNodeChildrenChanged}
 	types  = []jute.WatcherType{jute.WatcherChildren, jute.WatcherData, jute.WatcherAny, jute.WatcherPersistent, jute.WatcherPersistentRecursive}
@@ -265,12 +266,18 @@ func TestModel(t *testing.T) {
 func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	records, childSize, recursive := 0, 0, 0
-	for name, p := range t.pathIndex {
+	paths := 0
+	for p := ref(1); p <= t.paths.last; p++ {
 		path := t.paths.at(p)
+		if path.first == none {
+			continue // free
+		}
+		paths++
+		name := t.pathOf(path)
 		prev, data := none, uint32(0)
 		for r := path.first; r != none; r = t.records.at(r).pathNext {
 			rec := t.records.at(r)
-			if rec.pathPrev != prev || rec.path != p || rec.kinds == 0 || t.recordIndex[pair{p, rec.watcher}] != r {
+			if rec.pathPrev != prev || rec.path != p || rec.kinds == 0 || t.findRecord(p, rec.watcher) != r {
 				tb.Fatalf("the record %d of path %q is broken: %+v", r, name, *rec)
 			}
 			prev = r
@@ -279,13 +286,16 @@ func (t *Table) check(tb testing.TB) {
 			childSize += has(rec.kinds, childTable)
 			recursive += has(rec.kinds, Recursive)
 		}
-		if path.name != name || path.first == none || path.last != prev || path.data != data {
+		if t.findPath(name) != p || path.last != prev || path.data != data {
 			tb.Fatalf("the path %q is broken: %+v", name, *path)
 		}
 	}
-	if records != len(t.recordIndex) || childSize != t.childSize || recursive != t.recursive {
+	if paths != t.paths.size {
+		tb.Fatalf("%d paths have records, the index has %d", paths, t.paths.size)
+	}
+	if records != t.records.size || childSize != t.childSize || recursive != t.recursive {
 		tb.Fatalf("by path: %d records, %d child, %d recursive; the table says %d, %d, %d",
-			records, childSize, recursive, len(t.recordIndex), t.childSize, t.recursive)
+			records, childSize, recursive, t.records.size, t.childSize, t.recursive)
 	}
 	for id, w := range t.watcherIndex {
 		who := t.watchers.at(w)
@@ -307,11 +317,11 @@ func (t *Table) check(tb testing.TB) {
 	if records != 0 {
 		tb.Fatalf("the watchers' lists have %d records less than the paths' lists", records)
 	}
-	if used := int(t.records.last) - len(t.records.free); used != len(t.recordIndex) {
-		tb.Fatalf("%d records are taken, %d exist", used, len(t.recordIndex))
+	if used := int(t.records.last) - len(t.records.free); used != t.records.size {
+		tb.Fatalf("%d records are taken, %d exist", used, t.records.size)
 	}
-	if used := int(t.paths.last) - len(t.paths.free); used != len(t.pathIndex) {
-		tb.Fatalf("%d paths are taken, %d exist", used, len(t.pathIndex))
+	if used := int(t.paths.last) - len(t.paths.free); used != paths {
+		tb.Fatalf("%d paths are taken, %d exist", used, paths)
 	}
 	if used := int(t.watchers.last) - len(t.watchers.free); used != len(t.watcherIndex) {
 		tb.Fatalf("%d watchers are taken, %d exist", used, len(t.watcherIndex))

@@ -1,9 +1,35 @@
 package watch
 
+import (
+	"encoding/binary"
+	"hash/maphash"
+)
+
+// hashPair hashes what a record is about.
+func (t *Table) hashPair(p, w ref) uint32 {
+	var b [8]byte
+	binary.LittleEndian.PutUint32(b[:], uint32(p))
+	binary.LittleEndian.PutUint32(b[4:], uint32(w))
+	return uint32(maphash.Bytes(t.seed, b[:]))
+}
+
+// findRecord returns the record of a path and a watcher, none if there is none.
+func (t *Table) findRecord(p, w ref) ref {
+	if p == none || w == none {
+		return none
+	}
+	for r := t.records.first(t.hashPair(p, w)); r != none; r = t.records.after(r) {
+		if rec := t.records.at(r); rec.path == p && rec.watcher == w {
+			return r
+		}
+	}
+	return none
+}
+
 // link makes an empty record for a path and a watcher and puts it last in the
 // lists of both. The caller must give it kinds (I1).
 func (t *Table) link(p, w ref) ref {
-	r := t.records.take()
+	r := t.records.add(t.hashPair(p, w))
 	path, who, rec := t.paths.at(p), t.watchers.at(w), t.records.at(r)
 	*rec = record{path: p, watcher: w, pathPrev: path.last, watcherPrev: who.last}
 	if path.last == none {
@@ -19,7 +45,6 @@ func (t *Table) link(p, w ref) ref {
 	}
 	who.last = r
 	who.size++
-	t.recordIndex[pair{p, w}] = r
 	return r
 }
 
@@ -83,12 +108,9 @@ func (t *Table) unlink(r ref) {
 		t.records.at(rec.watcherNext).watcherPrev = rec.watcherPrev
 	}
 	who.size--
-	delete(t.recordIndex, pair{rec.path, rec.watcher})
-	t.records.give(r)
+	t.records.remove(r)
 	if path.first == none {
-		t.names -= len(path.name)
-		delete(t.pathIndex, path.name)
-		t.paths.give(rec.path)
+		t.removePath(rec.path)
 	}
 }
 

@@ -28,7 +28,7 @@ func (t *Table) SizeOf(watcherID int64) int {
 // ByPath yields the paths of the data table, each with its watchers in the order
 // in which they began to wait: what wchp prints. The order of the paths is
 // arbitrary but always the same after the same calls. The table must not change
-// before the loop ends; the strings stay valid.
+// before the loop ends; the strings are the caller's.
 func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 	return func(yield func(string, iter.Seq[int64]) bool) {
 		for p := ref(1); p <= t.paths.last; p++ {
@@ -43,7 +43,7 @@ func (t *Table) ByPath() iter.Seq2[string, iter.Seq[int64]] {
 					}
 				}
 			}
-			if !yield(path.name, watchers) {
+			if !yield(t.pathOf(path), watchers) {
 				return
 			}
 		}
@@ -62,7 +62,7 @@ func (t *Table) ByWatcher() iter.Seq2[int64, iter.Seq[string]] {
 			}
 			paths := func(yield func(string) bool) {
 				for r := who.first; r != none; r = t.records.at(r).watcherNext {
-					if rec := t.records.at(r); rec.kinds&dataTable != 0 && !yield(t.paths.at(rec.path).name) {
+					if rec := t.records.at(r); rec.kinds&dataTable != 0 && !yield(t.pathOf(t.paths.at(rec.path))) {
 						return
 					}
 				}

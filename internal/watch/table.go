@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"hash/maphash"
 	"strings"
 
 	"github.com/zooid-project/zooid/jute"
@@ -33,26 +34,19 @@ const (
 //	    first record until RemoveWatcher: most will wait again
 //	I3  every counter equals what a walk over all records would count
 type Table struct {
-	paths    slab[watchedPath]
+	paths    indexed[watchedPath]
+	pieces   slab[piece] // of long paths
+	records  indexed[record]
 	watchers slab[watcher]
-	records  slab[record]
 
-	pathIndex    map[string]ref
 	watcherIndex map[int64]ref
-	recordIndex  map[pair]ref
+	seed         maphash.Seed
 
 	summary   Summary
 	childSize int // records in the child table
 	recursive int // records with Recursive
 	names     int // bytes of all paths
 	round     uint64
-}
-
-// watchedPath is a path with its records, oldest first.
-type watchedPath struct {
-	name        string
-	first, last ref
-	data        uint32 // records in the data table
 }
 
 // watcher is a connection with its records, oldest first.
@@ -73,15 +67,9 @@ type record struct {
 	kinds                    Kind
 }
 
-type pair struct{ path, watcher ref }
-
 // New returns an empty table.
 func New() *Table {
-	return &Table{
-		pathIndex:    map[string]ref{},
-		watcherIndex: map[int64]ref{},
-		recordIndex:  map[pair]ref{},
-	}
+	return &Table{watcherIndex: map[int64]ref{}, seed: maphash.MakeSeed()}
 }
 
 // Add leaves watches of kinds (usually one) for the watcher on path, besides
@@ -90,13 +78,9 @@ func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 	if kinds &= anyKind; kinds == 0 {
 		return
 	}
-	p, ok := t.pathIndex[path]
-	if !ok {
-		p = t.paths.take()
-		path = strings.Clone(path)
-		t.paths.at(p).name = path
-		t.names += len(path)
-		t.pathIndex[path] = p
+	p := t.findPath(path)
+	if p == none {
+		p = t.addPath(path)
 	}
 	w, ok := t.watcherIndex[watcherID]
 	if !ok {
@@ -104,8 +88,8 @@ func (t *Table) Add(watcherID int64, path string, kinds Kind) {
 		t.watchers.at(w).id = watcherID
 		t.watcherIndex[watcherID] = w
 	}
-	r, ok := t.recordIndex[pair{p, w}]
-	if !ok {
+	r := t.findRecord(p, w)
+	if r == none {
 		r = t.link(p, w)
 	}
 	t.setKinds(r, t.records.at(r).kinds|kinds)
@@ -147,8 +131,8 @@ func (t *Table) Trigger(dst []int64, typ jute.EventType, path string) []int64 {
 // fire appends the watchers of exactly path that have one of the kinds in fires
 // and were not appended in this round.
 func (t *Table) fire(dst []int64, path string, fires, consumed Kind) []int64 {
-	p, ok := t.pathIndex[path]
-	if !ok {
+	p := t.findPath(path)
+	if p == none {
 		return dst
 	}
 	for r := t.paths.at(p).first; r != none; {
@@ -211,8 +195,7 @@ func (t *Table) find(watcherID int64, path string, kinds Kind) (ref, jute.Code) 
 	if kinds == 0 {
 		return none, jute.ErrMarshallingError
 	}
-	p, w := t.pathIndex[path], t.watcherIndex[watcherID]
-	r := t.recordIndex[pair{p, w}] // no record has a none in its pair
+	r := t.findRecord(t.findPath(path), t.watcherIndex[watcherID]) // no record has a none in its pair
 	if r == none || t.records.at(r).kinds&kinds == 0 {
 		return none, jute.ErrNoWatcher
 	}

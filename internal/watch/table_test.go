@@ -206,7 +206,7 @@ func TestAddNothing(t *testing.T) {
 	table := New()
 	table.Add(1, "/a", 0)
 	table.Add(1, "/a", 1<<7)
-	if table.Size() != 0 || table.SizeOf(1) != 0 || len(table.pathIndex) != 0 {
+	if table.Size() != 0 || table.SizeOf(1) != 0 || table.paths.size != 0 {
 		t.Error("a watch of no kind is kept")
 	}
 	table.RemoveWatcher(1)
@@ -244,7 +244,7 @@ func TestNothingStays(t *testing.T) {
 			table.RemoveWatcher(w)
 		}
 		table.check(t)
-		if table.Size() != 0 || len(table.recordIndex)+len(table.pathIndex)+len(table.watcherIndex) != 0 {
+		if table.Size() != 0 || table.records.size+table.paths.size+len(table.watcherIndex) != 0 {
 			t.Fatalf("%d watches stay", table.Size())
 		}
 		if table.records.last != 2500 || table.paths.last != 50 || table.watchers.last != 50 {
