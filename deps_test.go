@@ -46,6 +46,7 @@ internal/setup:   internal/config
 internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum internal/recovery internal/storage
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
+internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
 internal/replica: authprovider jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
@@ -77,7 +78,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/migrate/compare internal/metrics/expose internal/kerberos internal/runbook internal/history
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

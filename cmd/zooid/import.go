@@ -137,6 +137,13 @@ func (p *progressLine) reading(at apachefiles.Progress) {
 	p.show(fmt.Sprintf("%s: %s %d %%, %d znodes, %d transactions", p.what, filepath.Base(at.File), percent, at.Znodes, at.Transactions))
 }
 
+// count shows a number that grows.
+func (p *progressLine) count(n int, of string) {
+	if time.Since(p.last) >= progressEvery {
+		p.show(fmt.Sprintf("%s: %d %s", p.what, n, of))
+	}
+}
+
 func (p *progressLine) show(text string) {
 	if !terminal.Is(p.w) {
 		return
@@ -153,5 +160,6 @@ func (p *progressLine) show(text string) {
 func (p *progressLine) end() {
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
 	}
 }

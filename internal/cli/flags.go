@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/zooid-project/zooid/zk"
 )
 
 // Access is how the shell's flags for TLS and logins say to reach servers, for commands beside the shell. The zero
@@ -30,6 +32,9 @@ func (a *Access) Check() error { return a.o.access.Check() }
 
 // Secure reports whether servers are reached by TLS.
 func (a *Access) Secure() bool { return a.o.access.Secure }
+
+// Put sets the options of one client.
+func (a *Access) Put(o *zk.Options) { a.o.access.Put(o) }
 
 // Dial connects to a server, without a session.
 func (a *Access) Dial(ctx context.Context, server string) (net.Conn, error) {

@@ -75,15 +75,15 @@ func foreign(s *apachefiles.State, z *apachefiles.Znode, emulate353 bool) (f tre
 // apacheDigest computes Apache's digest from a tree.
 func apacheDigest(t *tree.Tree) (digest uint64) {
 	t.Znodes(func(z *tree.Foreign) bool {
-		st := stat(z)
+		st := ApacheStat(z)
 		digest += apachefiles.NodeDigest(z.Path, z.Data, &st)
 		return true
 	})
 	return digest
 }
 
-// stat returns a znode's Stat as Apache stores it.
-func stat(z *tree.Foreign) apachefiles.Stat {
+// ApacheStat returns a znode's Stat as Apache stores it.
+func ApacheStat(z *tree.Foreign) apachefiles.Stat {
 	owner := apachefiles.Owner{Container: z.Container, TTL: z.TTL, Session: z.Owner}
 	return apachefiles.Stat{
 		Czxid: z.Czxid, Mzxid: z.Mzxid, Pzxid: z.Pzxid, Ctime: z.Ctime, Mtime: z.Mtime,

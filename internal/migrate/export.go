@@ -67,7 +67,7 @@ func Export(o ExportOptions) (*Exported, error) {
 	})
 	c.Znodes = func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) (err error) {
 		t.Znodes(func(z *tree.Foreign) bool {
-			st, data := stat(z), z.Data
+			st, data := ApacheStat(z), z.Data
 			if z.Path == configPath {
 				data, st = []byte{}, apachefiles.Stat{Aversion: z.Aversion} // Apache's servers put theirs there
 			}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"strings"
+
+	"github.com/zooid-project/zooid/jute"
 )
 
 // DigestVersion is the version of Apache's digest that this package computes. Versions
@@ -21,6 +23,15 @@ type Stat struct {
 	Cversion            int32 // children ever created; clients see another number
 	Aversion            int32
 	Owner               int64 // ephemeralOwner, see readOwner
+}
+
+// Visible returns what clients see of a Stat. session is the owner of an ephemeral znode, else 0.
+func (s *Stat) Visible(session int64, data []byte, children int32) jute.Stat {
+	return jute.Stat{
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Ctime: s.Ctime, Mtime: s.Mtime, Version: s.Version,
+		Cversion: 2*s.Cversion - children, Aversion: s.Aversion, EphemeralOwner: session,
+		DataLength: int32(len(data)), NumChildren: children, Pzxid: s.Pzxid,
+	}
 }
 
 // NodeDigest is a znode's part in Apache's digest of the tree, which is their sum:

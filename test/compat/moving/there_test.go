@@ -160,9 +160,10 @@ func TestThereAndBack(t *testing.T) {
 			}
 			again := startApache(t, version, copied, quietly)
 			want := readOut(t, again)
-			again.kill()
 			z := startZooid(t, program, imported)
 			compareReadOuts(t, without(want), without(readOut(t, z)))
+			compareTrees(t, program, again, z)
+			again.kill()
 			if len(want) < 50 {
 				t.Errorf("the load made only %d znodes", len(want))
 			}
@@ -183,6 +184,31 @@ func TestThereAndBack(t *testing.T) {
 			apache = startApache(t, version, back, quietly)
 			compareReadOuts(t, without(want), without(readOut(t, apache)))
 		})
+	}
+}
+
+// compareTrees: zooid migrate compare finds two running servers equal, and one write to one of them.
+func compareTrees(t *testing.T, program string, a, b *server) {
+	t.Helper()
+	run := func() string {
+		out, err := exec.Command(program, "migrate", "compare", "-patience", "100ms", "-auth", "digest:super:"+superPassword, a.addr, b.addr).CombinedOutput()
+		return fmt.Sprintf("%v %s", err, out)
+	}
+	if out := run(); !strings.HasPrefix(out, "<nil> ") || !strings.Contains(out, " 0 different, 0 changing, 0 unreadable") || strings.Contains(out, "ACLs") {
+		t.Errorf("of equal trees: %s", out)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := open(t, b, zk.Options{})
+	defer c.Close()
+	if _, err := c.Create(ctx, "/only-in-b", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(); !strings.HasPrefix(out, "exit status 1 ") || !strings.Contains(out, "/only-in-b: only in B\n") || !strings.Contains(out, " 2 different") {
+		t.Errorf("after a create: %s", out)
+	}
+	if err := c.Delete(ctx, "/only-in-b", -1); err != nil {
+		t.Fatal(err)
 	}
 }
 

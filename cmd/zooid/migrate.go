@@ -1,0 +1,35 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+const migrateHelp = `usage: zooid migrate compare [flags] A B
+
+What moves a running ensemble from Apache ZooKeeper to Zooid:
+
+  compare   list what differs between two trees
+
+zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
+move the files of servers that stand still; docs/migration.md has the plan.
+`
+
+// runMigrate runs one of the commands below zooid migrate.
+func runMigrate(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, migrateHelp)
+		return 2
+	}
+	switch args[0] {
+	case "compare":
+		return runCompare(args[1:], stdout, stderr)
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, migrateHelp)
+		return 0
+	}
+	fmt.Fprintf(stderr, "zooid migrate: there is no command %q\n\n%s", args[0], migrateHelp)
+	return 2
+}

@@ -1,0 +1,137 @@
+package compare
+
+import (
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/txnlog"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// stored is a znode of a data directory.
+type stored struct {
+	path     string
+	data     []byte
+	acl      []zk.ACL
+	stat     apachefiles.Stat
+	session  int64 // that owns it
+	children int32
+}
+
+// Files is the tree of a data directory, which is wholly in memory.
+type Files struct {
+	znodes []stored // in the order of their paths
+	keep   any      // what the data belongs to
+}
+
+// OpenFiles reads a data directory: Apache's if it has version-2 and nothing of Zooid's, else Zooid's. A
+// server may be running on Zooid's.
+func OpenFiles(dir string, reconfigure tree.Reconfigure, progress func(apachefiles.Progress)) (*Files, error) {
+	var f *Files
+	var err error
+	if isApache(dir) {
+		f, err = openApache(dir, progress)
+	} else {
+		f, err = openZooid(dir, reconfigure)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(f.znodes, func(a, b stored) int { return comparePaths(a.path, b.path) })
+	f.count()
+	return f, nil
+}
+
+func isApache(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "IDENTITY")); err == nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, apachefiles.Version2))
+	return err == nil || filepath.Base(filepath.Clean(dir)) == apachefiles.Version2
+}
+
+func openApache(dir string, progress func(apachefiles.Progress)) (*Files, error) {
+	state, _, err := apachefiles.Load(apachefiles.Options{Dir: dir, Progress: progress})
+	if err != nil {
+		return nil, err
+	}
+	f := &Files{keep: state, znodes: make([]stored, 0, state.Len())}
+	err = state.Znodes(func(z *apachefiles.Znode) error {
+		f.znodes = append(f.znodes, stored{path: named(z.Path), data: z.Data, acl: z.ACL.List, stat: z.Stat, session: state.Owner(z, false).Session})
+		return nil
+	})
+	return f, err
+}
+
+func openZooid(dir string, reconfigure tree.Reconfigure) (*Files, error) {
+	t, _, err := txnlog.Newest(txnlog.Options{Dirs: []string{dir}, Reconfigure: reconfigure})
+	if err != nil {
+		return nil, err
+	}
+	f := &Files{keep: t, znodes: make([]stored, 0, t.NodeCount())}
+	t.Znodes(func(z *tree.Foreign) bool {
+		f.znodes = append(f.znodes, stored{path: strings.Clone(z.Path), data: z.Data, acl: z.ACL, stat: migrate.ApacheStat(z), session: z.Owner})
+		return true
+	})
+	return f, nil
+}
+
+// named returns the path of a znode that Apache's files name so: "" is the root.
+func named(path string) string {
+	if path == "" {
+		return "/"
+	}
+	return path
+}
+
+// count counts the children of each znode.
+func (f *Files) count() {
+	for _, z := range f.znodes {
+		if parent, _ := apachefiles.SplitPath(z.path); z.path != "/" {
+			if i, ok := f.find(named(parent)); ok {
+				f.znodes[i].children++
+			}
+		}
+	}
+}
+
+func (f *Files) find(path string) (int, bool) {
+	return slices.BinarySearchFunc(f.znodes, path, func(z stored, path string) int { return comparePaths(z.path, path) })
+}
+
+// All iterates over the znodes.
+func (f *Files) All(context.Context) iter.Seq2[*Znode, error] {
+	return func(yield func(*Znode, error) bool) {
+		for i := range f.znodes {
+			if !yield(f.znodes[i].znode(), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (z *stored) znode() *Znode {
+	return &Znode{Path: z.path, Data: z.data, ACL: z.acl, Stat: z.stat.Visible(z.session, z.data, z.children)}
+}
+
+// Read returns a znode.
+func (f *Files) Read(_ context.Context, path string) (*Znode, error) {
+	i, ok := f.find(path)
+	if !ok {
+		return nil, nil
+	}
+	return f.znodes[i].znode(), nil
+}
+
+// Sync does nothing.
+func (f *Files) Sync(context.Context) error { return nil }
+
+// Fixed is true.
+func (f *Files) Fixed() bool { return true }
