@@ -38,12 +38,13 @@ internal/storage:
 internal/memory:
 internal/socket:
 internal/quorum:  internal/storage
+internal/quorum/peer: internal/quorum internal/storage
 internal/restore: internal/memory internal/storage internal/tree
-internal/recovery: internal/quorum internal/restore internal/storage internal/tree
+internal/recovery: internal/quorum internal/quorum/peer internal/restore internal/storage internal/tree
 internal/systemd:
 deploy/pack:
 internal/setup:   internal/config
-internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum internal/recovery internal/storage
+internal/doctor:  internal/access internal/config internal/keystore internal/memory internal/quorum/peer internal/recovery internal/storage
 internal/txnlog:  jute internal/restore internal/storage internal/tree
 internal/migrate/apachefiles: jute
 internal/migrate/compare: zk internal/cli/subtree internal/migrate internal/migrate/apachefiles internal/tree internal/txnlog
@@ -51,7 +52,7 @@ internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/res
 internal/replica: authprovider jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook
 internal/admin:   jute internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
@@ -87,22 +88,12 @@ var lean = []string{"jute", "internal/sasl", "zk", "zk/recipe", "zk/gozk/zk"}
 
 // raftOnly lists the only packages that may know that raft exists. Recovery writes the first
 // membership of a new ensemble.
-var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true, "internal/recovery": true}
+var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true, "internal/quorum/peer": true, "internal/recovery": true}
 
 // deterministic packages compute; they never look at the world: what they need of it is
 // passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.
-// internal/quorum has two halves: its shell, which is the files listed, and the half that
-// computes, which is all others. TestHalves holds the arrow between them.
 var (
 	deterministic = []string{"jute", "internal/auth", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
-	shellFiles    = []string{
-		"internal/quorum/agree.go", "internal/quorum/buffered.go", "internal/quorum/complaints.go", "internal/quorum/dial_linux.go",
-		"internal/quorum/dial_other.go", "internal/quorum/gate.go", "internal/quorum/greet.go", "internal/quorum/handshake.go",
-		"internal/quorum/join.go", "internal/quorum/joinnote.go", "internal/quorum/keyring.go", "internal/quorum/life.go",
-		"internal/quorum/notes.go", "internal/quorum/peer.go", "internal/quorum/sealed.go", "internal/quorum/secure.go",
-		"internal/quorum/snapshotwriter.go", "internal/quorum/stream.go", "internal/quorum/transport.go", "internal/quorum/twin.go",
-		"internal/quorum/wire.go",
-	}
 	// dated packages say when something is: they use the types of package time, and TestTidy
 	// keeps them from its clock.
 	dated = []string{"internal/replica", "internal/quorum"}
@@ -110,11 +101,6 @@ var (
 
 // worldly packages look at the world.
 var worldly = []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "net", "net/http", "syscall", "log", "context"}
-
-// isPure reports whether a file is to be deterministic.
-func isPure(file, pkg string) bool {
-	return slices.Contains(deterministic, pkg) && !slices.Contains(shellFiles, file)
-}
 
 // goFiles calls visit with the path and package folder of each Go file of the
 // project. It reads the tree itself rather than asking "go list", so that the
@@ -174,7 +160,7 @@ func TestDeps(t *testing.T) {
 				t.Errorf("%s: %s may not import %s", file, pkg, dep)
 			case !ours && slices.Contains(lean, pkg) && strings.Contains(strings.Split(imp, "/")[0], "."):
 				t.Errorf("%s: %s may not import %s: whoever uses the client would need it", file, pkg, imp)
-			case isPure(file, pkg) && (slices.Contains(worldly, imp) || imp == "time" && !slices.Contains(dated, pkg)):
+			case slices.Contains(deterministic, pkg) && (slices.Contains(worldly, imp) || imp == "time" && !slices.Contains(dated, pkg)):
 				t.Errorf("%s: it is deterministic and may not import %s; pass in what it needs", file, imp)
 			case strings.HasPrefix(imp, "go.etcd.io/raft/") && !raftOnly[pkg]:
 				t.Errorf("%s: raft stops at internal/quorum", file)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -102,7 +102,7 @@ func (e *examination) data() {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		e.fault("bring back what is missing, or empty both directories but for myid: the server then takes its data from the others", "%v", err)
 	case err == nil:
-		if _, err := os.Stat(filepath.Join(s.DataLogDir, quorum.NoteName)); err == nil {
+		if _, err := os.Stat(filepath.Join(s.DataLogDir, peer.NoteName)); err == nil {
 			e.warn("wait until it has caught up (zooid status); it has no vote before", "this server is joining the ensemble")
 		}
 	}

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -298,38 +297,6 @@ func (c *colony) turn() {
 	}
 }
 
-// TestChangeAdmitsNewServersOnly adds a server and then has a peer tell of one that is no
-// member. The server that was added may be given the ensemble's secret and no other may, and
-// all the while the members are known, this server among them.
-func TestChangeAdmitsNewServersOnly(t *testing.T) {
-	c := newChange(t, 3, 1, 2, 3, 4)
-	b := c.bodies[2]
-	c.leader().stage(7, 0, c.pick(1, 2, 3, 4)...)
-	c.until("it is done", func() bool { return b.ended[7] == ChangeDone })
-	b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}})})
-	if !isMember(b.peers, 9) {
-		t.Error("the server that a peer told of is not connected to")
-	}
-	tr := newTransport(2, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
-	defer tr.close()
-	for _, members := range b.told {
-		for _, id := range []uint64{1, 2, 3} {
-			if !isMember(members, id) {
-				t.Errorf("the members are said to be %v, without server %d", members, id)
-			}
-		}
-		for i := range members {
-			members[i].Addrs = nil // nobody is there
-		}
-		tr.setMembers(members)
-	}
-	for id, want := range map[uint64]bool{1: false, 2: false, 3: false, 4: true, 9: false} {
-		if tr.keys.admits(id) != want {
-			t.Errorf("server %d may be given the secret: %t", id, !want)
-		}
-	}
-}
-
 // TestChangeWaitsForVotes asks for two empty servers in place of two members, and one of
 // them gets the beginning of the log only: it may not vote yet. Were its vote counted, the
 // loss of the leader would leave no quorum.
@@ -338,7 +305,7 @@ func TestChangeWaitsForVotes(t *testing.T) {
 	lead := c.leader()
 	for n := range uint64(3) { // more than one message holds; each number but the first is dropped
 		lead.mine = append(lead.mine, 10+n)
-		lead.waiting = slices.Repeat([]uint64{10 + n}, messageSizeMax/8)
+		lead.waiting = slices.Repeat([]uint64{10 + n}, MessageSizeMax/8)
 		c.step(1)
 	}
 	lead.stage(7, 400, c.pick(1, 4, 5)...)
@@ -362,4 +329,32 @@ func TestChangeWaitsForVotes(t *testing.T) {
 	before := len(c.bodies[2].applied)
 	c.until("the others go on", func() bool { return len(c.bodies[2].applied) > before+5 })
 	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
+}
+
+// TestChangeTellsOfMembersOnly adds a server and then has a peer tell of one that is no
+// member: it is connected to, and never said to be a member; the others always are.
+func TestChangeTellsOfMembersOnly(t *testing.T) {
+	c := newChange(t, 3, 1, 2, 3, 4)
+	b := c.bodies[2]
+	c.leader().stage(7, 0, c.pick(1, 2, 3, 4)...)
+	c.until("it is done", func() bool { return b.ended[7] == ChangeDone })
+	b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}})})
+	if !isMember(b.peers, 9) {
+		t.Error("the server that a peer told of is not connected to")
+	}
+	fourth := false
+	for _, members := range b.told {
+		for _, id := range []uint64{1, 2, 3} {
+			if !isMember(members, id) {
+				t.Errorf("the members are said to be %v, without server %d", members, id)
+			}
+		}
+		fourth = fourth || isMember(members, 4)
+		if isMember(members, 9) {
+			t.Errorf("the members are said to be %v, with a server that is none", members)
+		}
+	}
+	if !fourth {
+		t.Error("the server that was added is never said to be a member")
+	}
 }

@@ -151,7 +151,7 @@ func (c *colony) greet(id uint64) {
 		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
 			if b := c.bodies[pair[0]]; pair[0] != pair[1] && b.loop != nil {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
-				if level := c.bodies[pair[1]].level; level > levelFirst {
+				if level := c.bodies[pair[1]].level; level > LevelFirst {
 					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
 				}
 				if note := c.bodies[pair[1]].note; note != nil && c.bodies[pair[1]].loop != nil {

@@ -2,15 +2,10 @@
 // go.etcd.io/raft/v3, and hands the committed log to a state machine. It knows
 // no znodes: entries are opaque bytes.
 //
-// # Two halves
-//
-// [Node] is the pure half: raft, stepped by events (a tick, a message of a peer,
-// a batch to propose, a finished disk write) and answering with [Effects]
-// (messages to send, writes to make durable, entries to apply). It has no
-// goroutine, no clock and no file, so a simulator can drive it.
-//
-// [Peer] is the shell around one Node: a loop that feeds it events and carries
-// its effects out, on a [storage.Dir], peer connections and a [StateMachine].
+// It computes: a [Loop] is stepped by events (a tick, a message of a peer, a
+// finished disk write), works on a [storage.Dir] and a [StateMachine], and asks
+// its [Shell] for the rest. It has no goroutine, no clock and no socket, so a
+// simulator can drive it; package peer is the shell that servers have.
 //
 // # What holds
 //
@@ -21,6 +16,6 @@
 //     write that makes them true.
 //  3. A commit index alone needs no durability. It waits for the next write, so
 //     a batch costs one write and one fsync.
-//  4. A failed write ends the Peer: [Options.Fatal] is called once and nothing
-//     is acknowledged afterwards.
+//  4. A failed write ends the Loop: [Loop.Failed] says so, and nothing is
+//     acknowledged afterwards.
 package quorum

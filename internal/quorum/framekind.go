@@ -32,3 +32,6 @@ func (k FrameKind) Event(from, conn uint64, payload []byte) (e Event, ok bool) {
 	}
 	return Event{}, false
 }
+
+// NoteSizeMax bounds what the accepting side of a connection says at once, in bytes.
+const NoteSizeMax = 1 << 10

@@ -48,7 +48,7 @@ func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Membe
 			return Beginning{Cluster: cluster, JoinedAfter: reply.Index, JoinedTerm: reply.Term}, nil, true
 		case reply.Twin:
 			belong[m.ID] = true
-			waiting = append(waiting, fmt.Sprintf("server %d: a server %d is running already: %s", m.ID, self, sameID))
+			waiting = append(waiting, fmt.Sprintf("server %d: a server %d is running already: %s", m.ID, self, SameID))
 		case reply.Hearsay:
 			known = true
 			waiting = append(waiting, fmt.Sprintf("server %d is empty too, and is asking its own peers, or has heard of an ensemble", m.ID))
@@ -123,6 +123,6 @@ func (l *Loop) observes() bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.ID == l.o.ID && m.Observer })
 }
 
-// sameID is the part of a refusal by which a server knows that another one has its
+// SameID is the part of a refusal by which a server knows that another one has its
 // id. Its words are part of the protocol.
-const sameID = "two servers have the same myid"
+const SameID = "two servers have the same myid"

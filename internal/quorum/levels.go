@@ -24,8 +24,8 @@ import (
 // place.
 
 const (
-	// levelFirst is what a server that announces nothing knows.
-	levelFirst = 1
+	// LevelFirst is what a server that announces nothing knows.
+	LevelFirst = 1
 	// levelTicks is the pause between two looks at what the members know.
 	levelTicks = 4
 )
@@ -41,7 +41,10 @@ type levels struct {
 func (v *levels) announced(id uint64, level uint32) { v.known[id] = level }
 
 // of returns the level that a peer knows as far as this server does.
-func (v *levels) of(id uint64) uint32 { return max(v.known[id], levelFirst) }
+// LevelInForce returns the feature level in force.
+func (l *Loop) LevelInForce() uint32 { return l.levels.inForce }
+
+func (v *levels) of(id uint64) uint32 { return max(v.known[id], LevelFirst) }
 
 // tick looks whether the level can be raised.
 func (v *levels) tick(l *Loop) {
@@ -94,7 +97,7 @@ func (v *levels) supported(l *Loop) uint32 {
 // withholds reports whether m must not be sent: it carries entries or a snapshot of a
 // level that its receiver doesn't know.
 func (v *levels) withholds(l *Loop, m *pb.Message) bool {
-	if v.inForce <= levelFirst || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgSnap {
+	if v.inForce <= LevelFirst || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgSnap {
 		return false
 	}
 	return v.known[m.GetTo()] < v.inForce

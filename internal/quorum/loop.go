@@ -16,7 +16,7 @@ import (
 )
 
 // A Shell does for a Loop what computes nothing: it moves bytes to peers and
-// writes snapshot files. The real one is Peer; a simulator is another.
+// writes snapshot files. The real one is peer.Peer; a simulator is another.
 type Shell interface {
 	// Send queues a copy of a frame for a peer, or drops it and returns false. Frames to one
 	// peer arrive in order, or the peer sees EventLost and this server
@@ -117,8 +117,8 @@ type LoopOptions struct {
 // reportTicks is how often a follower reports to the leader (StateMachine.Report).
 const reportTicks = 2
 
-// frameKeepBytes is the largest memory of a message that is used again.
-const frameKeepBytes = 1 << 20
+// FrameKeepBytes is the largest memory of a message that is used again.
+const FrameKeepBytes = 1 << 20
 
 // A Loop is one running member of the group without its goroutines, sockets and
 // clock: it is told of ticks and events, and carries out what the Node wants on
@@ -517,7 +517,7 @@ func (l *Loop) send(m *pb.Message) {
 		l.o.Shell.SendSnapshot(m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex(), slices.Clone(b))
 		return
 	}
-	if cap(b) <= frameKeepBytes {
+	if cap(b) <= FrameKeepBytes {
 		l.frame = b
 	}
 	if !l.o.Shell.Send(m.GetTo(), FrameRaft, b) && m.GetType() == pb.MsgApp {

@@ -66,7 +66,7 @@ func (l *Loop) join(e Event) {
 		e.Join <- JoinReply{New: begun, Begun: begun}
 		return
 	}
-	if max(e.Level, levelFirst) < l.levels.inForce {
+	if max(e.Level, LevelFirst) < l.levels.inForce {
 		e.Join <- JoinReply{} // it is too old; the transport has told it
 		return
 	}

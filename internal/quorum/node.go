@@ -10,10 +10,10 @@ import (
 
 // Limits of one raft group. Raft's own defaults are "no limit".
 const (
-	// messageSizeMax is the aim for one append message. What a follower that is
+	// MessageSizeMax is the aim for one append message. What a follower that is
 	// behind gets is read, encoded and queued by the loop that also commits: it is
 	// cut small so that the others wait for a piece, not for all of it.
-	messageSizeMax = 256 << 10
+	MessageSizeMax = 256 << 10
 	// inflightMessagesMax bounds appends sent and not yet acknowledged by one
 	// follower.
 	inflightMessagesMax = 256
@@ -76,7 +76,7 @@ func NewNode(o NodeOptions) (*Node, error) {
 		Storage:                   o.Storage,
 		Applied:                   o.Applied,
 		AsyncStorageWrites:        true,
-		MaxSizePerMsg:             messageSizeMax,
+		MaxSizePerMsg:             MessageSizeMax,
 		MaxCommittedSizePerReady:  committedBytesMax,
 		MaxUncommittedEntriesSize: uncommittedBytesMax,
 		MaxInflightMsgs:           inflightMessagesMax,

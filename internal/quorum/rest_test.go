@@ -1,11 +1,7 @@
 package quorum
 
 import (
-	"log/slog"
-	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // TestRests: only a server alone rests, and not while something is new to it.
@@ -44,43 +40,4 @@ func TestRests(t *testing.T) {
 			t.Errorf("server %d of three rests", id)
 		}
 	}
-}
-
-// TestRestingServerIsAwakeAtOnce leaves a server alone for a minute, in which it
-// ticks seldom; then it does what it is asked without waiting for a tick, and ticks
-// as ever while there is more.
-func TestRestingServerIsAwakeAtOnce(t *testing.T) {
-	const tick = 50 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		b := newColony(t, 1).bodies[1]
-		p, err := Open(Options{
-			ID: 1, Dir: b.dir, Cluster: 7, State: b, Members: []Member{{ID: 1}},
-			Tick: tick, ElectionTicks: 10, Log: slog.New(slog.DiscardHandler), Fatal: func(error) {},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if most := uint64(time.Minute/tick/restTicks) + 2; p.loop.ticks > most {
-			t.Errorf("%d ticks in a minute of rest, want %d at most", p.loop.ticks, most)
-		}
-		before := p.loop.ticks
-		const n = 20
-		for i := range uint64(n) {
-			b.say(i + 1)
-			p.Kick()
-			synctest.Wait()
-			if !slices.Contains(b.applied, i+1) {
-				t.Fatalf("%d waits for a tick", i+1)
-			}
-			time.Sleep(tick)
-			synctest.Wait()
-		}
-		if got := p.loop.ticks - before; got < n-1 {
-			t.Errorf("%d ticks while %d passed that each had something new", got, n)
-		}
-		p.Close()
-	})
 }

@@ -305,6 +305,35 @@ func TestVoidSkip(t *testing.T) {
 	}
 }
 
+// TestLateSkips: of decisions that come too late a bounded number is remembered.
+func TestLateSkips(t *testing.T) {
+	t.Parallel()
+	c := newColony(t, 1)
+	b := c.leader1()
+	b.loop.applied = 2 * warnedMax // none of them is looked for
+	most := 0
+	for i := range 2 * warnedMax {
+		s := storage.Skip{Index: 1 + uint64(i)}
+		b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &s)})
+		most = max(most, len(b.loop.skips.warned))
+	}
+	if most != warnedMax {
+		t.Errorf("%d are remembered, want up to %d", most, warnedMax)
+	}
+}
+
+// FuzzParseSkips: any bytes are a bounded note or none.
+func FuzzParseSkips(f *testing.F) {
+	f.Add(appendSkip(nil, &storage.Skip{Index: 1, Term: 2, Agreed: true}))
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, ok := parseSkips(b)
+		if ok && (len(all) != len(b)/skipSize || len(all) > storage.SkipsMax) {
+			t.Errorf("%d bytes are %d decisions", len(b), len(all))
+		}
+	})
+}
+
 // TestSkipNotes: a note is bounded, and a peer's decisions about entries that were
 // applied, or that aren't agreed, are not taken over.
 func TestSkipNotes(t *testing.T) {
@@ -340,65 +369,10 @@ func TestSkipNotes(t *testing.T) {
 	for i := range 20 { // more than are kept
 		hear(storage.Skip{Index: 3000 + uint64(i), Agreed: true})
 	}
-	if n := len(b.skips()); n != storage.SkipsMax || len(b.note) != storage.SkipsMax*skipSize || len(b.note) > noteSizeMax {
+	if n := len(b.skips()); n != storage.SkipsMax || len(b.note) != storage.SkipsMax*skipSize || len(b.note) > NoteSizeMax {
 		t.Errorf("%d decisions are kept, %d bytes announced", n, len(b.note))
 	}
 	if b.loop.Failed() != nil {
 		t.Error(b.loop.Failed())
-	}
-}
-
-// TestLateSkips: of decisions that come too late a bounded number is remembered.
-func TestLateSkips(t *testing.T) {
-	t.Parallel()
-	c := newColony(t, 1)
-	b := c.leader1()
-	b.loop.applied = 2 * warnedMax // none of them is looked for
-	most := 0
-	for i := range 2 * warnedMax {
-		s := storage.Skip{Index: 1 + uint64(i)}
-		b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &s)})
-		most = max(most, len(b.loop.skips.warned))
-	}
-	if most != warnedMax {
-		t.Errorf("%d are remembered, want up to %d", most, warnedMax)
-	}
-}
-
-// FuzzParseSkips: any bytes are a bounded note or none.
-func FuzzParseSkips(f *testing.F) {
-	f.Add(appendSkip(nil, &storage.Skip{Index: 1, Term: 2, Agreed: true}))
-	f.Add([]byte{0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		all, ok := parseSkips(b)
-		if ok && (len(all) != len(b)/skipSize || len(all) > storage.SkipsMax) {
-			t.Errorf("%d bytes are %d decisions", len(b), len(all))
-		}
-	})
-}
-
-// TestSkipsAreAnnounced: what a server announces reaches a peer that is connected, and
-// one that connects later.
-func TestSkipsAreAnnounced(t *testing.T) {
-	t.Parallel()
-	a, addrA := running(t, 1, 7)
-	b, addrB := running(t, 2, 7)
-	b.setPeer(1, []string{addrA})
-	heard := func(want string) {
-		t.Helper()
-		for e := next(t, b); e.Kind != EventSkips || string(e.Data) != want; e = next(t, b) {
-		}
-	}
-	a.setPeer(2, []string{addrB})
-	for e := next(t, b); e.Kind != EventConnected; e = next(t, b) {
-	}
-	a.announceSkips([]byte("first"))
-	heard("first")
-	a.announceSkips([]byte("second"))
-	heard("second")
-	third, addr3 := running(t, 3, 7)
-	a.setPeer(3, []string{addr3})
-	third.setPeer(1, []string{addrA})
-	for e := next(t, third); e.Kind != EventSkips || string(e.Data) != "second"; e = next(t, third) {
 	}
 }

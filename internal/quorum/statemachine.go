@@ -18,7 +18,7 @@ type Leadership struct {
 	InForce  bool // told to a leader: raft's voters are those of the configuration it was started with
 }
 
-// A StateMachine is what the log is for. Peer calls its methods one at a time, and
+// A StateMachine is what the log is for. A Loop calls its methods one at a time, and
 // goes on when they return, so they may not wait for the log.
 type StateMachine interface {
 	// Batch returns the next entry's data to propose, or nil. It is asked only of
@@ -35,7 +35,7 @@ type StateMachine interface {
 	// not been applied: the leader, or the connection to it, is a new one.
 	Resend()
 	// Apply applies committed entries, in order, each index once. An error ends
-	// the Peer: the log is not what the state machine wrote.
+	// the Loop: the log is not what the state machine wrote.
 	Apply(entries []Entry) error
 	// Clock returns this server's time, ms since 1970, and Correct tells the leader what
 	// is to be added to it, by what the other voters say.

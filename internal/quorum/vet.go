@@ -40,7 +40,7 @@ const (
 	// longest in use is raft's word for a transfer.
 	contextSizeMax = 64
 	// entriesMax bounds the entries of a message. They take memory when decoded that
-	// their bytes don't show; an honest message of messageSizeMax has fewer.
+	// their bytes don't show; an honest message of MessageSizeMax has fewer.
 	entriesMax = 1 << 16
 )
 

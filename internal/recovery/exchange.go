@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
@@ -117,7 +117,7 @@ func (e *exchange) finish() (*Act, error) {
 				return nil, fmt.Errorf("set the old data in %s aside: %w; run the command again", dir, err)
 			}
 		}
-		if err := quorum.RemoveNote(logDir, dataDir); err != nil {
+		if err := peer.RemoveNote(logDir, dataDir); err != nil {
 			return nil, err
 		}
 		if err := e.renameFolders(folderReady, folderMoving); err != nil {

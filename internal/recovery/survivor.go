@@ -10,7 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -67,7 +67,7 @@ func Read(p Place) (*Survivor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what %s holds: %w", p.DataDir, err)
 	}
-	note, err := quorum.ReadNote(p.LogDir, p.DataDir)
+	note, err := peer.ReadNote(p.LogDir, p.DataDir)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/freeport"
-	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -146,7 +146,7 @@ func TestTwinWithACopyStops(t *testing.T) {
 	case err = <-s.Failed():
 	case <-time.After(30 * time.Second):
 	}
-	if !errors.Is(err, quorum.ErrTwin) {
+	if !errors.Is(err, peer.ErrTwin) {
 		t.Fatalf("the twin ended with %v", err)
 	}
 	log.says(t, "this server can't go on and stops", opts[victim].PeerListen)

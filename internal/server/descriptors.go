@@ -1,6 +1,6 @@
 package server
 
-import "github.com/zooid-project/zooid/internal/quorum"
+import "github.com/zooid-project/zooid/internal/quorum/peer"
 
 // descriptorsKept is what clients leave of the limit of open files (ulimit -n) beside
 // what peers may take: the log's segments, snapshots, listeners, and their reserve.
@@ -14,7 +14,7 @@ func connectionsByDescriptors(openFiles int64, peers bool) int {
 	}
 	kept := int64(descriptorsKept)
 	if peers {
-		kept += quorum.DescriptorsMax
+		kept += peer.DescriptorsMax
 	}
 	return int(max(openFiles-kept, openFiles/4))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -96,11 +97,11 @@ func (s *Server) compareMembership(text string, start bool) {
 }
 
 // SecretOf returns the secret that a configured text stands for.
-func SecretOf(text string) PeerSecret { return quorum.SecretOf(text) }
+func SecretOf(text string) PeerSecret { return peer.SecretOf(text) }
 
 // AllowJoin lets server id, which lost its data, ask the running server of a data
 // directory for the ensemble's secret. It returns until when.
-func AllowJoin(dataDir string, id uint64) (time.Time, error) { return quorum.AllowJoin(dataDir, id) }
+func AllowJoin(dataDir string, id uint64) (time.Time, error) { return peer.AllowJoin(dataDir, id) }
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
@@ -110,7 +111,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 	cluster, err := storage.ReadIdentity(storage.OS{}, opt.DataDir, opt.LogDir)
 	switch {
 	case err == nil:
-		b, err := quorum.ReadNote(opt.LogDir, opt.DataDir)
+		b, err := peer.ReadNote(opt.LogDir, opt.DataDir)
 		b.Cluster = cluster
 		return b, err
 	case !errors.Is(err, fs.ErrNotExist):
@@ -131,7 +132,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 		case <-ctx.Done():
 		}
 	}()
-	b, err := quorum.Discover(ctx, opt.ID, uint32(opt.Settings.FeatureLevel), opt.Members, l, opt.PeerTLS, opt.Log)
+	b, err := peer.Discover(ctx, opt.ID, uint32(opt.Settings.FeatureLevel), opt.Members, l, opt.PeerTLS, opt.Log)
 	if err != nil {
 		return b, fmt.Errorf("find out whether there is an ensemble to join: %w", err)
 	}
@@ -140,7 +141,7 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 		return b, nil
 	}
 	opt.Log.Info("there is an ensemble; this server joins it", "cluster", fmt.Sprintf("%016x", b.Cluster))
-	return b, b.WriteNote(opt.LogDir)
+	return b, peer.WriteNote(b, opt.LogDir)
 }
 
 // dirsOf names the data directory, and the log directory if there is one.
@@ -154,7 +155,7 @@ func dirsOf(opt Options) string {
 // joined removes the note that this server is joining. If that fails it merely stays
 // cautious.
 func (s *Server) joined() {
-	if err := quorum.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
+	if err := peer.RemoveNote(s.opt.LogDir, s.opt.DataDir); err != nil {
 		s.log.Warn("this server has joined but can't remove the note that it is joining; remove it by hand", "err", err, "code", "ZD-3203")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
 )
@@ -25,7 +26,7 @@ type (
 )
 
 // ErrTwin is in what Failed delivers of a server under whose id another one runs.
-var ErrTwin = quorum.ErrTwin
+var ErrTwin = peer.ErrTwin
 
 // PanicError is what Failed delivers of a server on which applying an entry panicked. The
 // process had best end without Close, which waits for connections to end.
@@ -41,10 +42,10 @@ type Serving = replica.Serving
 type SASLOptions = replica.SASLOptions
 
 // PeerTLS says how servers talk TLS to each other; the zero value has none.
-type PeerTLS = quorum.Secure
+type PeerTLS = peer.Secure
 
 // A PeerSecret is what the servers of an ensemble prove who they are with.
-type PeerSecret = quorum.Secret
+type PeerSecret = peer.Secret
 
 // Options are a Server's settings, read once by the caller. The comments name
 // the key of zoo.cfg or the system property.

@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/runbook"
@@ -38,7 +39,7 @@ type Server struct {
 	log     *slog.Logger
 	replica *replica.Replica
 	dir     *storage.Dir
-	peer    *quorum.Peer
+	peer    *peer.Peer
 	newID   func() int64 // draws ids for sessions and connections
 	auth    *auth.Registry
 	// clientLog is for lines about single clients, of which there is a limit.
@@ -154,7 +155,7 @@ func (s *Server) recover(opt Options) error {
 func (s *Server) recoverWith(opt Options, members []Member, listener net.Listener) error {
 	var err error
 	if listener != nil {
-		if opt.PeerTLS.Keys, err = quorum.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
+		if opt.PeerTLS.Keys, err = peer.OpenKeyring(opt.LogDir, opt.PeerSecrets); err != nil {
 			return runbook.Errorf("ZD-1203", "%w", err)
 		}
 	}
@@ -186,7 +187,7 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	}
 	applied := options.Tree.LastIndex()
 	s.replica = replica.New(options)
-	s.peer, err = quorum.Open(quorum.Options{
+	s.peer, err = peer.Open(peer.Options{
 		ID: opt.ID, Dir: dir, Cluster: cluster, State: s.replica, Applied: applied, Members: members, Listener: listener, Secure: opt.PeerTLS,
 		JoinedAfter: begin.JoinedAfter, JoinedTerm: begin.JoinedTerm, OnJoined: s.joined,
 		Tick: raftTick, ElectionTicks: electionTicks, SnapshotsKept: opt.SnapshotsKept, Log: opt.Log, Fatal: s.fail,

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -147,7 +147,7 @@ func TestTwoDirectoriesOfThree(t *testing.T) {
 	serves(0)
 	servers[1].Close()
 	restart(1)
-	if _, err := os.Stat(filepath.Join(opts[1].LogDir, quorum.NoteName)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(opts[1].LogDir, peer.NoteName)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a restarted server joins its ensemble like one that lost its disk (%v)", err)
 	}
 	serves(1)

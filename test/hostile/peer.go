@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The protocol of peers (internal/quorum/wire.go): a hello with its answer, then
+// The protocol of peers (internal/quorum/peer/wire.go): a hello with its answer, then
 // frames. Insiders prove first that they know the secret (sealed.go); servers of the
 // first version had nothing to prove.
 const (

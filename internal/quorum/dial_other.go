@@ -1,9 +1,0 @@
-//go:build !linux
-
-package quorum
-
-import "syscall"
-
-// endUnacked does nothing where the kernel has no such bound; writeTimeout ends
-// the connection later.
-func endUnacked(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,0 +1,320 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+type ctx = context.Context
+
+// An ensemble of transports that know no secret, with their directories.
+type strangers struct {
+	t       *testing.T
+	members []quorum.Member
+	lists   []net.Listener
+	dirs    []string
+	trs     []*transport
+}
+
+func newStrangers(t *testing.T, n int) *strangers {
+	t.Helper()
+	s := &strangers{t: t}
+	for i := range n {
+		l := listenLocal(t)
+		s.lists = append(s.lists, l)
+		s.dirs = append(s.dirs, t.TempDir())
+		s.members = append(s.members, quorum.Member{ID: uint64(i + 1), Addrs: []string{l.Addr().String()}})
+	}
+	s.trs = make([]*transport, n)
+	return s
+}
+
+// start runs server i+1.
+func (s *strangers) start(i int) *transport {
+	s.t.Helper()
+	tr := newTransport(uint64(i+1), 7, Secure{Keys: keyring(s.t, s.dirs[i])}, slog.New(slog.DiscardHandler))
+	tr.snapshot = func(c net.Conn, _ uint64) { c.Close() }
+	tr.setMembers(s.members)
+	tr.listen(s.lists[i])
+	tr.wg.Go(tr.agree)
+	go func() {
+		for {
+			select {
+			case <-tr.events:
+			case <-tr.ctx.Done():
+				return
+			}
+		}
+	}()
+	s.t.Cleanup(tr.close)
+	s.trs[i] = tr
+	return tr
+}
+
+// agreed waits until the servers know one secret, and returns it.
+func (s *strangers) agreed(which ...int) Secret {
+	s.t.Helper()
+	var one Secret
+	for n, i := range which {
+		for deadline := time.Now().Add(60 * time.Second); !s.trs[i].keys.secured(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				s.t.Fatalf("server %d knows no secret after a minute", i+1)
+			}
+		}
+		secret := s.trs[i].keys.secrets()[0]
+		if n > 0 && secret != one {
+			s.t.Fatalf("server %d has another secret", i+1)
+		}
+		one = secret
+	}
+	return one
+}
+
+// TestAgreement: servers that start together come to one secret, keep it, and talk
+// from then on; while one of them is missing there is none.
+func TestAgreement(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 5)
+	for i := range 4 {
+		s.start(i)
+	}
+	time.Sleep(4 * agreePause)
+	for i := range 4 {
+		if s.trs[i].keys.secured() {
+			t.Fatalf("server %d has adopted a secret that server 5 never saw", i+1)
+		}
+	}
+	s.start(4)
+	one := s.agreed(0, 1, 2, 3, 4)
+	for i, dir := range s.dirs {
+		k := keyring(t, dir)
+		if list := k.secrets(); len(list) != 1 || list[0] != one || len(k.offers()) != 0 {
+			t.Errorf("server %d keeps %d secrets and %d candidates", i+1, len(list), len(k.offers()))
+		}
+	}
+	for i := range s.trs {
+		for j := range s.trs {
+			for deadline := time.Now().Add(60 * time.Second); i != j && !s.trs[i].connected(uint64(j+1)); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("server %d isn't connected to server %d", i+1, j+1)
+				}
+			}
+		}
+	}
+}
+
+// TestAgreementIsFinished: one server that stops when it alone has adopted the secret
+// brings the others to it when it is back.
+func TestAgreementIsFinished(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 3)
+	least, _ := keyring(t, s.dirs[0]).choice()
+	for _, dir := range s.dirs[1:] { // all hold it, and the second has adopted it
+		k := keyring(t, dir)
+		if _, err := k.merge(least); err != nil {
+			t.Fatal(err)
+		}
+		least = min2(least, k.offers()[0])
+	}
+	for _, dir := range s.dirs {
+		if _, err := keyring(t, dir).merge(least); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keyring(t, s.dirs[1]).adopt(least); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		s.start(i)
+	}
+	if one := s.agreed(0, 1, 2); one != least {
+		t.Error("they have agreed on another secret than the one adopted")
+	}
+}
+
+func min2(a, b Secret) Secret {
+	if string(a[:]) < string(b[:]) {
+		return a
+	}
+	return b
+}
+
+// TestLetIn: a server that knows no secret gets it where reconfig added it or an
+// operator allowed it, once, and only at its address.
+func TestLetIn(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 3)
+	for i := range 2 {
+		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
+			t.Fatal(err)
+		}
+		s.start(i)
+	}
+	late := s.start(2)
+	time.Sleep(4 * agreePause)
+	if late.keys.secured() {
+		t.Fatal("a server was let in that nobody allowed in")
+	}
+	// Another process, elsewhere, that says it is server 3.
+	thief := newTransport(3, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
+	if _, err := AllowJoin(s.dirs[0], 3); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if c, err := thief.greet(t.Context(), s.members[0].Addrs[0], hello{connJoin, 0, 3, 1}, true); err == nil {
+			c.Close()
+			t.Error("a process at another address was let in")
+		}
+	}
+	if thief.keys.secured() {
+		t.Fatal("a process at another address was given the secret")
+	}
+	s.agreed(0, 1, 2)
+	if _, err := os.Stat(filepath.Join(s.dirs[0], admitName(3))); !os.IsNotExist(err) {
+		t.Errorf("the permission is still there: %v", err)
+	}
+}
+
+// TestAddedServerIsLetIn: a server that a change of membership adds gets the secret
+// without more.
+func TestAddedServerIsLetIn(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 3)
+	all := s.members
+	for i := range 2 {
+		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.members = all[:2]
+	s.start(0)
+	s.start(1)
+	s.members = all
+	added := s.start(2)
+	time.Sleep(2 * agreePause)
+	if added.keys.secured() {
+		t.Fatal("a server was let in before it was added")
+	}
+	s.trs[0].setMembers(all)
+	s.agreed(0, 1, 2)
+}
+
+// TestNoCandidateBesideASecret: a meeting that comes late changes nothing.
+func TestNoCandidateBesideASecret(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	k := keyring(t, dir)
+	if err := k.adopt(SecretOf("agreed")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.merge(Secret{}); !errors.Is(err, errAgreed) {
+		t.Errorf("a candidate beside the secret: %v", err)
+	}
+	if err := k.adopt(SecretOf("another")); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []*Keyring{k, keyring(t, dir)} {
+		if list := k.secrets(); len(list) != 1 || list[0] != SecretOf("agreed") || len(k.offers()) != 0 {
+			t.Errorf("%d secrets, %d candidates", len(list), len(k.offers()))
+		}
+	}
+}
+
+// TestKeyringLimits: candidates and configured secrets are bounded, and the choice is
+// the lowest whatever comes.
+func TestKeyringLimits(t *testing.T) {
+	t.Parallel()
+	k := keyring(t, "")
+	lowest, err := k.choice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range candidatesMax - 1 {
+		theirs := SecretOf(string(rune('a' + i)))
+		lowest = min2(lowest, theirs)
+		if got, err := k.merge(theirs); err != nil || got != lowest {
+			t.Fatalf("candidate %d: the choice is not the lowest, %v", i+2, err)
+		}
+	}
+	if _, err := k.merge(SecretOf("one more")); err == nil || len(k.offers()) != candidatesMax {
+		t.Errorf("%d candidates are kept, %v", len(k.offers()), err)
+	}
+	if _, err := OpenKeyring("", make([]Secret, secretsMax+1)); err == nil {
+		t.Errorf("%d secrets are taken", secretsMax+1)
+	}
+}
+
+// TestPermissionEnds: what an operator allowed long ago allows nothing.
+func TestPermissionEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	k := keyring(t, dir)
+	for age, want := range map[time.Duration]bool{0: true, admitWindow + time.Second: false} {
+		if _, err := AllowJoin(dir, 3); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(dir, admitName(3)), at, at); err != nil {
+			t.Fatal(err)
+		}
+		if k.admits(4) || k.admits(3) != want || k.admits(3) {
+			t.Errorf("a permission %v old doesn't hold as it should", age)
+		}
+	}
+	k.admit(5)
+	k.entered(5)
+	if k.admits(5) {
+		t.Error("a server that knows the secret may have it again")
+	}
+}
+
+// TestCopyElsewhere: a second process under an id is refused while the first answers
+// at its address, tries again less and less often, and stops when it asks there.
+func TestCopyElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 2)
+	for i := range 2 {
+		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
+			t.Fatal(err)
+		}
+		s.start(i)
+	}
+	for !s.trs[0].connected(2) || !s.trs[1].connected(1) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.CopyFS(t.TempDir(), os.DirFS(s.dirs[1])); err != nil {
+		t.Fatal(err)
+	}
+	l := listenLocal(t)
+	second := newTransport(2, 7, Secure{Keys: keyring(t, s.dirs[1])}, slog.New(slog.DiscardHandler))
+	defer second.close()
+	second.snapshot = func(c net.Conn, _ uint64) { c.Close() }
+	second.listen(l)
+	if c, err := second.greet(t.Context(), s.members[0].Addrs[0], hello{connMessages, 7, 2, 1}, true); err == nil {
+		c.Close()
+		t.Error("a second process under an id is heard")
+	}
+	if !s.trs[0].connected(2) {
+		t.Error("the first is not connected any more")
+	}
+	// Its configuration says that it is at l; the membership of the ensemble says where
+	// the first is.
+	second.setMembers(s.members)
+	found := make(chan error, 1)
+	second.wg.Go(func() {
+		second.watchTwin([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) { found <- err })
+	})
+	select {
+	case <-found:
+	case <-time.After(60 * time.Second):
+		t.Error("the copy doesn't find the first")
+	}
+}

@@ -1,0 +1,73 @@
+package peer
+
+import (
+	"sync"
+	"time"
+)
+
+// Peers are dialled several times a second, so a wrong setting would fill the log
+// with one line. The same line comes at once, then at growing pauses: often enough
+// that who looks at the log sees what the server waits for.
+const (
+	complaintPauseMin = 5 * time.Second
+	complaintPauseMax = time.Minute
+	// complaintsMax bounds how many lines are remembered; when there are more,
+	// all are forgotten.
+	complaintsMax = 256
+	// complaintsPerSecond and complaintsBurst bound all lines together: strangers can
+	// cause different ones, from many addresses, thousands of times a second.
+	complaintsPerSecond = 2
+	complaintsBurst     = 100
+)
+
+// complaints are the lines said lately. It is safe for concurrent use.
+type complaints struct {
+	mu   sync.Mutex
+	said map[string]complaint
+
+	used   float64   // of complaintsBurst
+	usedAt time.Time // when that was so
+}
+
+type complaint struct {
+	last  time.Time // when it was wanted, said or not
+	next  time.Time // when it may be said
+	pause time.Duration
+}
+
+// due reports whether a line is to be said now.
+func (c *complaints) due(line string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, known := c.said[line]
+	if known && now.Before(was.next) {
+		was.last = now
+		c.said[line] = was
+		return false
+	}
+	if !c.room(now) {
+		return false
+	}
+	if c.said == nil || len(c.said) >= complaintsMax {
+		c.said = map[string]complaint{}
+	}
+	pause := complaintPauseMin
+	if known && now.Sub(was.last) < complaintPauseMin { // it went on all the time
+		pause = min(2*was.pause, complaintPauseMax)
+	}
+	c.said[line] = complaint{now, now.Add(pause), pause}
+	return true
+}
+
+// room takes the room of one line, and reports whether there was any.
+func (c *complaints) room(now time.Time) bool {
+	if d := now.Sub(c.usedAt); d > 0 {
+		c.used = max(0, c.used-d.Seconds()*complaintsPerSecond)
+		c.usedAt = now
+	}
+	if c.used+1 > complaintsBurst {
+		return false
+	}
+	c.used++
+	return true
+}

@@ -1,0 +1,136 @@
+package peer
+
+import (
+	"net"
+	"sync"
+)
+
+// Limits of the peer port. A stranger holds a connection for handshakeTimeout and
+// makes this server read no more than an opening and a proof; when there are too many,
+// the oldest goes, of the address that has the most, so that a peer gets through.
+const (
+	// handshakesMax bounds the connections that have proven nothing yet.
+	handshakesMax = 64
+	// handshakesPerHostMax bounds those of one address: several servers may share one.
+	handshakesPerHostMax = 16
+	// connectionsPerPeerMax bounds the proven connections of one server: one for
+	// messages, one that replaces it, a snapshot, a few short ones.
+	connectionsPerPeerMax = 8
+	// connectionsMax bounds the proven connections of all.
+	connectionsMax = 256
+	// DescriptorsMax is what the peer port takes of the limit of open files, with the
+	// connections that this server makes.
+	DescriptorsMax = handshakesMax + connectionsMax + 64
+)
+
+// gate keeps the accepted connections of the peer port within limits. It is safe for
+// concurrent use.
+type gate struct {
+	mu     sync.Mutex
+	conns  map[net.Conn]*visit
+	peers  map[uint64]int // proven connections by server
+	proven int
+	serial uint64
+	shut   bool
+}
+
+// visit is one accepted connection.
+type visit struct {
+	host   string
+	serial uint64 // the lower the older
+	proven bool
+	id     uint64 // once proven
+	legacy bool   // nothing is proven, but it counts as that
+}
+
+func newGate() gate { return gate{conns: map[net.Conn]*visit{}, peers: map[uint64]int{}} }
+
+// enter admits a connection to the handshake. It returns the one that it closed
+// instead, if there were too many.
+func (g *gate) enter(c net.Conn) (closed net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		c.Close()
+		return nil
+	}
+	g.serial++
+	v := &visit{host: hostOf(c), serial: g.serial}
+	g.conns[c] = v
+	hosts, waiting := map[string]int{}, 0
+	for _, w := range g.conns { // any order: they are counted
+		if !w.proven {
+			hosts[w.host]++
+			waiting++
+		}
+	}
+	crowded := v.host
+	if hosts[crowded] <= handshakesPerHostMax {
+		if waiting <= handshakesMax {
+			return nil
+		}
+		for host, n := range hosts { // any order: one of those that have the most
+			if n > hosts[crowded] {
+				crowded = host
+			}
+		}
+	}
+	var oldest *visit
+	for other, w := range g.conns { // any order: the least serial is one
+		if !w.proven && w.host == crowded && (oldest == nil || w.serial < oldest.serial) {
+			closed, oldest = other, w
+		}
+	}
+	closed.Close()
+	delete(g.conns, closed)
+	return closed
+}
+
+// prove says that the connection is one of server id; false if that is one too many.
+func (g *gate) prove(c net.Conn, id uint64, legacy bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.conns[c]
+	if v == nil || g.peers[id] >= connectionsPerPeerMax || g.proven >= connectionsMax {
+		return false
+	}
+	v.proven, v.id, v.legacy = true, id, legacy
+	g.peers[id]++
+	g.proven++
+	return true
+}
+
+// leave forgets a connection.
+func (g *gate) leave(c net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.conns[c]
+	delete(g.conns, c)
+	if v != nil && v.proven {
+		g.proven--
+		if g.peers[v.id]--; g.peers[v.id] == 0 {
+			delete(g.peers, v.id)
+		}
+	}
+}
+
+// dropLegacy closes the connections on which nothing was proven.
+func (g *gate) dropLegacy() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c, v := range g.conns { // any order: all are closed
+		if v.legacy {
+			c.Close()
+		}
+	}
+}
+
+// close closes all connections, and those to come.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for c := range g.conns { // any order: all are closed
+		c.Close()
+	}
+}

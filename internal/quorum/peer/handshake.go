@@ -1,0 +1,234 @@
+package peer
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+)
+
+// Without TLS a connection begins with a proof that both sides know the ensemble's
+// secret:
+//
+//	dialler    "ZOOIDPEER" version(1)=2 mode(1) from(8) nonce(32) public key(32)
+//	listener   nonce(32) public key(32)
+//	dialler    proof(32), an HMAC over all of the above
+//
+// and everything after it is sealed (sealed.go) with keys that follow from the secret,
+// the bytes above and what the two public keys share (X25519). The first sealed bytes
+// are the hello and its answer (wire.go), which name both ids, the cluster and the kind
+// of connection; the answer is the listener's proof. The key pair is the process's, so
+// that a public key also tells two processes of one id apart.
+//
+// The mode says what the proof is made with. Two servers of which neither knows a
+// secret prove that they are the processes at each other's configured address: each
+// has dialled the other, and seen its public key there.
+type proofMode byte
+
+const (
+	modeSecret proofMode = 1 // the dialler knows the ensemble's secret
+	modePair   proofMode = 2 // it knows none
+	modeTry    proofMode = 3 // it has a candidate, and asks whether it is the secret
+)
+
+const (
+	proofVersion  = 2
+	openingSize   = len(helloMagic) + 2 + 8 + 32 + 32
+	challengeSize = 32 + 32
+	proofSize     = sha256.Size
+)
+
+// opening is the dialler's first message.
+type opening struct {
+	mode   proofMode
+	from   uint64
+	nonce  [32]byte
+	public []byte
+}
+
+func (o *opening) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = append(b, proofVersion, byte(o.mode))
+	b = binary.BigEndian.AppendUint64(b, o.from)
+	b = append(b, o.nonce[:]...)
+	return append(b, o.public...)
+}
+
+// readOpening reads the rest of an opening, whose magic and version were read.
+func readOpening(r io.Reader) (o opening, err error) {
+	var b [openingSize - len(helloMagic) - 1]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return o, fmt.Errorf("read a peer's opening: %w", err)
+	}
+	o.mode, o.from = proofMode(b[0]), binary.BigEndian.Uint64(b[1:])
+	o.nonce, o.public = [32]byte(b[9:]), slices.Clone(b[41:])
+	return o, nil
+}
+
+var (
+	// errOlder says that a peer closed the connection at the opening: it is an older
+	// version, or refuses connections.
+	errOlder = errors.New("it closed the connection at the opening: it accepts TLS only (sslQuorum), is an older version, or has too many connections")
+	// errUnproven says that it did so at the proof.
+	errUnproven = errors.New("it closed the connection at the proof")
+	// errSelf says that this process has dialled itself.
+	errSelf = errors.New("this is the same process")
+)
+
+// proofKey is the key of the proof.
+func proofKey(psk, transcript []byte) []byte { return derive(psk, transcript, "zooid peer proof") }
+
+// derive returns a key of 32 bytes.
+func derive(secret, salt []byte, what string) []byte {
+	key, err := hkdf.Key(sha256.New, secret, salt, what, 32)
+	if err != nil {
+		panic("quorum: " + err.Error()) // of a length that there isn't
+	}
+	return key
+}
+
+func proofOf(psk, transcript []byte) []byte {
+	mac := hmac.New(sha256.New, proofKey(psk, transcript))
+	mac.Write(transcript)
+	return mac.Sum(nil)
+}
+
+// dialProof proves to the listener at the other end of c what mode says, with psk,
+// which is nil in modePair. public is the listener's key as far as it came. It doesn't
+// close c.
+func (k *Keyring) dialProof(c net.Conn, mode proofMode, psk []byte, from uint64) (conn net.Conn, public []byte, err error) {
+	o := opening{mode: mode, from: from, public: k.public()}
+	rand.Read(o.nonce[:]) // never fails (crypto/rand)
+	said := o.append(nil)
+	if _, err := c.Write(said); err != nil {
+		return nil, nil, fmt.Errorf("%w (%w)", errOlder, bare(err))
+	}
+	var challenge [challengeSize]byte
+	if _, err := io.ReadFull(c, challenge[:]); err != nil {
+		if timeout(err) {
+			return nil, nil, fmt.Errorf("read the peer's challenge: %w", bare(err))
+		}
+		return nil, nil, fmt.Errorf("%w (%w)", errOlder, bare(err))
+	}
+	public = slices.Clone(challenge[32:])
+	if subtle.ConstantTimeCompare(public, o.public) == 1 {
+		return nil, public, errSelf
+	}
+	shared, err := k.shared(public)
+	if err != nil {
+		return nil, public, fmt.Errorf("the peer's public key: %w", err)
+	}
+	if mode == modePair {
+		psk = shared
+	}
+	sum := sha256.Sum256(append(said, challenge[:]...))
+	if _, err := c.Write(proofOf(psk, sum[:])); err != nil {
+		return nil, public, fmt.Errorf("%w (%w)", errUnproven, bare(err))
+	}
+	conn, err = newSealed(c, psk, shared, sum[:], true)
+	return conn, public, err
+}
+
+// timeout reports whether err is a deadline that has passed.
+func timeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// acceptProof answers an opening, whose magic and version were read, and checks the
+// proof. The connection ends where it fails, without a word.
+func (k *Keyring) acceptProof(c net.Conn) (conn net.Conn, o opening, err error) {
+	if o, err = readOpening(c); err != nil {
+		return nil, o, err
+	}
+	var challenge [challengeSize]byte
+	rand.Read(challenge[:32]) // never fails (crypto/rand)
+	copy(challenge[32:], k.public())
+	if _, err := c.Write(challenge[:]); err != nil {
+		return nil, o, err
+	}
+	var proof [proofSize]byte
+	if _, err := io.ReadFull(c, proof[:]); err != nil {
+		return nil, o, fmt.Errorf("%w: %w", errNoProof, err)
+	}
+	sum := sha256.Sum256(append(o.append(nil), challenge[:]...))
+	psk, shared, err := k.proven(&o, proof[:], sum[:])
+	if err != nil {
+		return nil, o, err
+	}
+	if shared == nil {
+		if shared, err = k.shared(o.public); err != nil {
+			return nil, o, fmt.Errorf("a peer's public key: %w", err)
+		}
+	}
+	conn, err = newSealed(c, psk, shared, sum[:], false)
+	return conn, o, err
+}
+
+// proven returns what a proof was made with. Only for the process that this server
+// has seen at the peer's address does it compute what costs something.
+func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []byte, err error) {
+	if o.mode == modePair {
+		if !k.pinned(o.from, o.public) {
+			return nil, nil, errUnpinned
+		}
+		if shared, err = k.shared(o.public); err != nil {
+			return nil, nil, err
+		}
+		if !hmac.Equal(proof, proofOf(shared, transcript)) {
+			return nil, nil, errors.New("its proof is wrong")
+		}
+		return shared, shared, nil
+	}
+	known := k.secrets()
+	switch {
+	case o.mode != modeSecret && o.mode != modeTry:
+		return nil, nil, fmt.Errorf("its proof is of the unknown kind %d: upgrade this server", o.mode)
+	case o.mode == modeSecret && len(known) == 0:
+		known = k.offers()
+	}
+	for _, s := range known {
+		if hmac.Equal(proof, proofOf(s[:], transcript)) {
+			if o.mode == modeSecret && !k.secured() {
+				// Its sender is secured, so all members have held this candidate.
+				return s[:], nil, k.adopt(s)
+			}
+			return s[:], nil, nil
+		}
+	}
+	if len(known) == 0 {
+		return nil, nil, errors.New("it knows a secret of its ensemble, and this server knows none yet: give it the same by quorum.secretFile, or let it in (zooid allow-join on a running server)")
+	}
+	return nil, nil, errors.New("it doesn't know this ensemble's secret")
+}
+
+// errNoProof says that a connection ended, or went silent, before its proof: whoever
+// dials may only want to know who answers.
+var errNoProof = errors.New("no proof came")
+
+// errUnpinned says that a process without a secret isn't the one seen at the address
+// of the server that it says it is.
+var errUnpinned = errors.New("it knows no secret, and has not been seen at the address of the server that it says it is")
+
+// Dial connects to the peer port at addr as server from, which knows the
+// ensemble's secret, and says hello to server to. Frames go on the connection. It is for
+// those who try what a server that means harm can do.
+func Dial(ctx context.Context, addr string, secret Secret, cluster, from, to uint64) (net.Conn, error) {
+	keys, err := OpenKeyring("", []Secret{secret})
+	if err != nil {
+		return nil, err
+	}
+	t := newTransport(from, cluster, Secure{Keys: keys}, slog.New(slog.DiscardHandler))
+	defer t.cancel()
+	g, err := t.greet(ctx, addr, hello{connMessages, cluster, from, to}, false)
+	return g.Conn, err
+}

@@ -1,0 +1,76 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// NoteName is a file that is there while this server must not take part in elections;
+// it holds the log index beyond which it becomes a member, and the first term that it
+// may take part in (none if the first version wrote it). It lies in the log's
+// directory: who loses the log loses it too, and asks to join again. A server of
+// before wrote it in the data directory.
+const NoteName = "joining"
+
+// ReadNote returns what the notes in dirs say; JoinedAfter is 0 if there is none.
+func ReadNote(dirs ...string) (b quorum.Beginning, err error) {
+	for _, dir := range dirs {
+		path := filepath.Join(dir, NoteName)
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return b, fmt.Errorf("read whether this server is joining: %w", err)
+		}
+		var numbers [2]uint64
+		fields := strings.Fields(string(text))
+		if len(fields) == 0 || len(fields) > len(numbers) {
+			err = errors.New("not one or two numbers")
+		}
+		for i := 0; i < len(fields) && err == nil; i++ {
+			numbers[i], err = strconv.ParseUint(fields[i], 10, 64)
+		}
+		if err != nil {
+			return b, fmt.Errorf("read %s: it holds %q, not a log index and a term; empty the directories %s and start again", path, text, strings.Join(dirs, " and "))
+		}
+		b.JoinedAfter, b.JoinedTerm = max(b.JoinedAfter, numbers[0], 1), max(b.JoinedTerm, numbers[1])
+	}
+	return b, nil
+}
+
+// WriteNote makes the note of b in dir, durably.
+func WriteNote(b quorum.Beginning, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	path := filepath.Join(dir, NoteName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, max(b.JoinedAfter, 1), b.JoinedTerm)
+		err = errors.Join(err, f.Sync(), f.Close(), storage.OS{}.SyncDir(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("note in %s that this server is joining: %w", path, err)
+	}
+	return nil
+}
+
+// RemoveNote removes the notes in dirs.
+func RemoveNote(dirs ...string) error {
+	var errs []error
+	for _, dir := range dirs {
+		if err := os.Remove(filepath.Join(dir, NoteName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

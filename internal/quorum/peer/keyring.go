@@ -1,0 +1,312 @@
+package peer
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Secret is what the servers of an ensemble know and nobody else.
+type Secret [32]byte
+
+// SecretOf returns the secret that a configured text stands for.
+func SecretOf(text string) Secret {
+	return Secret(sha256.Sum256([]byte("zooid peer secret 1\n" + text)))
+}
+
+// A Keyring is what a server proves itself to its peers with. A server that knows the
+// ensemble's secret, configured or agreed, is secured: it talks to nobody who doesn't
+// know it too. Until then it holds candidates, and the servers agree on one of them
+// (see agree.go). It is safe for concurrent use.
+type Keyring struct {
+	own        *ecdh.PrivateKey // of this process
+	dir        string           // data directory, "" in tests: nothing is kept
+	configured []Secret         // the first is used to dial, all are accepted
+
+	mu         sync.Mutex
+	agreed     []Secret // one, or none yet
+	candidates []Secret // ascending; the first is this server's choice
+	pins       map[uint64][]byte
+	admitted   map[uint64]time.Time // until when a server that knows no secret is given it
+}
+
+const (
+	// keyringName is a file in the data directory, beside IDENTITY.
+	keyringName = "PEERSECRET"
+	keyringHead = "zooid peer secrets 1"
+	// candidatesMax bounds how many candidates are kept: one for each server of a
+	// large ensemble, and some that were wiped on the way.
+	candidatesMax = 64
+	// admitWindow is how long a server that reconfig adds, or an operator lets in, may
+	// take to ask for the secret.
+	admitWindow = 10 * time.Minute
+	// secretsMax bounds the configured secrets: an old and a new one, and some more.
+	secretsMax = 8
+)
+
+// admitName is the file by which an operator lets server id in.
+func admitName(id uint64) string { return fmt.Sprintf("allow-join-%d", id) }
+
+// AllowJoin lets server id, which lost its data, ask a running server whose data
+// directory is dir for the ensemble's secret. It returns until when.
+func AllowJoin(dir string, id uint64) (until time.Time, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, admitName(id)), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		now := time.Now()
+		until = now.Add(admitWindow)
+		err = errors.Join(f.Close(), os.Chtimes(f.Name(), now, now))
+	}
+	if err != nil {
+		return until, fmt.Errorf("let server %d join: %w", id, err)
+	}
+	return until, nil
+}
+
+// OpenKeyring returns the keyring of the server whose data directory is dir, which
+// need not exist. configured are the secrets of its configuration.
+func OpenKeyring(dir string, configured []Secret) (*Keyring, error) {
+	if len(configured) > secretsMax {
+		return nil, fmt.Errorf("there are %d secrets for peers, at most %d", len(configured), secretsMax)
+	}
+	own, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make this process's key for peers: %w", err)
+	}
+	k := &Keyring{own: own, dir: dir, configured: configured, pins: map[uint64][]byte{}, admitted: map[uint64]time.Time{}}
+	if dir == "" {
+		return k, nil
+	}
+	path := filepath.Join(dir, keyringName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		err = k.decode(string(b))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the ensemble's secret from %s: %w; restore the file, or remove it and let this server in (zooid allow-join)", path, err)
+	}
+	return k, nil
+}
+
+// decode reads what encode wrote.
+func (k *Keyring) decode(text string) error {
+	head, rest, _ := strings.Cut(text, "\n")
+	if head != keyringHead {
+		return fmt.Errorf("it begins with %q, not %q", head[:min(len(head), 40)], keyringHead)
+	}
+	for line := range strings.Lines(rest) {
+		what, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
+		b, err := hex.DecodeString(digits)
+		if err != nil || len(b) != len(Secret{}) {
+			return errors.New("a line of it is no secret")
+		}
+		switch what {
+		case "agreed":
+			k.agreed = []Secret{Secret(b)}
+		case "candidate":
+			k.candidates = append(k.candidates, Secret(b))
+		default:
+			return fmt.Errorf("a line of it begins with %q", what)
+		}
+	}
+	return nil
+}
+
+// save makes what is known durable. The caller holds mu.
+func (k *Keyring) save() error {
+	if k.dir == "" {
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintln(&text, keyringHead)
+	for _, s := range k.agreed {
+		fmt.Fprintf(&text, "agreed %x\n", s[:])
+	}
+	for _, s := range k.candidates {
+		fmt.Fprintf(&text, "candidate %x\n", s[:])
+	}
+	path := filepath.Join(k.dir, keyringName)
+	err := os.MkdirAll(k.dir, 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(path+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	}
+	if err == nil {
+		_, err = f.WriteString(text.String())
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	var d *os.File
+	if err == nil {
+		d, err = os.Open(k.dir)
+	}
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("keep the ensemble's secret in %s: %w", path, err)
+	}
+	return nil
+}
+
+// secrets returns those that this server accepts, the one to dial with first. None
+// means that it isn't secured.
+func (k *Keyring) secrets() []Secret {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Concat(k.configured, k.agreed)
+}
+
+// secured reports whether this server knows the ensemble's secret.
+func (k *Keyring) secured() bool { return len(k.secrets()) > 0 }
+
+// offers returns this server's candidates, its choice first.
+func (k *Keyring) offers() []Secret {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.candidates)
+}
+
+// choice returns this server's candidate, which it makes if it has none. It is
+// durable when it is returned.
+func (k *Keyring) choice() (Secret, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case len(k.agreed) > 0:
+		return Secret{}, errAgreed
+	case len(k.candidates) > 0:
+		return k.candidates[0], nil
+	}
+	var s Secret
+	rand.Read(s[:]) // never fails (crypto/rand)
+	k.candidates = []Secret{s}
+	if err := k.save(); err != nil {
+		k.candidates = nil
+		return s, err
+	}
+	return s, nil
+}
+
+// errAgreed says that there is a secret, and no candidate any more.
+var errAgreed = errors.New("this server has adopted a secret meanwhile")
+
+// merge takes a peer's candidate and returns the choice, the least of all: so all
+// servers come to the same one, whoever met whom. What was a choice once is kept,
+// since a peer may have counted on it.
+func (k *Keyring) merge(theirs Secret) (Secret, error) {
+	ours, err := k.choice()
+	if err != nil || ours == theirs {
+		return ours, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.agreed) > 0 {
+		return Secret{}, errAgreed
+	}
+	at, known := slices.BinarySearchFunc(k.candidates, theirs, func(a, b Secret) int { return bytes.Compare(a[:], b[:]) })
+	if known {
+		return k.candidates[0], nil
+	}
+	if len(k.candidates) >= candidatesMax {
+		return k.candidates[0], errors.New("there are too many candidates for the ensemble's secret; give all servers one by quorum.secretFile")
+	}
+	was := k.candidates
+	k.candidates = slices.Insert(slices.Clone(was), at, theirs)
+	if err := k.save(); err != nil {
+		k.candidates = was
+		return Secret{}, err
+	}
+	return k.candidates[0], nil
+}
+
+// adopt makes s the agreed secret, durably.
+func (k *Keyring) adopt(s Secret) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.agreed) > 0 || slices.Contains(k.configured, s) {
+		return nil
+	}
+	was := k.candidates
+	k.agreed, k.candidates = []Secret{s}, nil
+	if err := k.save(); err != nil {
+		k.agreed, k.candidates = nil, was
+		return err
+	}
+	return nil
+}
+
+// pin remembers the public key of the process that answers at the address of server id.
+func (k *Keyring) pin(id uint64, public []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pins[id] = public
+}
+
+// pinned reports whether public is the key of the process at the address of server id.
+func (k *Keyring) pinned(id uint64, public []byte) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(public) > 0 && bytes.Equal(k.pins[id], public)
+}
+
+// admit lets server id have the secret for a while: it was added to the ensemble.
+func (k *Keyring) admit(id uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.admitted[id] = time.Now().Add(admitWindow)
+}
+
+// entered ends that: server id knows the secret.
+func (k *Keyring) entered(id uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.admitted, id)
+}
+
+// admits reports whether server id may have the secret. What an operator allowed
+// holds once.
+func (k *Keyring) admits(id uint64) bool {
+	k.mu.Lock()
+	until := k.admitted[id]
+	k.mu.Unlock()
+	if time.Now().Before(until) {
+		return true
+	}
+	if k.dir == "" {
+		return false
+	}
+	path := filepath.Join(k.dir, admitName(id))
+	st, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	return os.Remove(path) == nil && time.Since(st.ModTime()) < admitWindow
+}
+
+// public is the public key of this process.
+func (k *Keyring) public() []byte { return k.own.PublicKey().Bytes() }
+
+// shared returns what only this process and that with a public key can compute.
+func (k *Keyring) shared(public []byte) ([]byte, error) {
+	p, err := ecdh.X25519().NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	return k.own.ECDH(p) // refuses what isn't a key
+}

@@ -1,0 +1,98 @@
+package peer
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// The kinds of frame that the accepting side of a connection sends. Others are ignored,
+// so later versions may add some.
+const (
+	noteLevel quorum.FrameKind = 1 // announces a level: 4 bytes
+	noteSkips quorum.FrameKind = 2 // skipped entries (skips.go)
+)
+
+func appendLevel(b []byte, level uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendFrameHead(b, noteLevel, 4), level)
+}
+
+// readNotes reads what the accepting side of a connection says until it ends, and calls
+// note with what each note means, but for From.
+func readNotes(c io.Reader, note func(quorum.Event)) error {
+	r := bufio.NewReaderSize(c, quorum.NoteSizeMax)
+	for {
+		var head [5]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint32(head[:])) - 1
+		if n < 0 || n > quorum.NoteSizeMax {
+			return fmt.Errorf("a note of %d bytes; at most %d", n, quorum.NoteSizeMax)
+		}
+		payload := make([]byte, n)
+		if _, err := io.ReadFull(r, payload); err != nil {
+			return err
+		}
+		switch kind := quorum.FrameKind(head[4]); {
+		case kind == noteLevel && n >= 4:
+			note(quorum.Event{Kind: quorum.EventLevel, Level: binary.BigEndian.Uint32(payload)})
+		case kind == noteSkips:
+			note(quorum.Event{Kind: quorum.EventSkips, Data: payload})
+		}
+	}
+}
+
+// announce tells the dialling side of a connection which level this server knows, and
+// which entries it skips.
+func (t *transport) announce(c net.Conn) error {
+	t.notes.Lock()
+	defer t.notes.Unlock()
+	var b []byte
+	if t.level > quorum.LevelFirst {
+		b = appendLevel(b, t.level)
+	}
+	if len(t.skips) > 0 {
+		b = append(appendFrameHead(b, noteSkips, len(t.skips)), t.skips...)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := c.Write(b)
+	c.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// announceSkips makes note what is announced, also to those who are connected.
+func (t *transport) announceSkips(note []byte) {
+	t.notes.Lock()
+	t.skips = note
+	t.notes.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.reading { // any order: each is told the same
+		t.wg.Go(func() {
+			if t.announce(r.conn) != nil {
+				r.conn.Close() // what it missed is told on the next one
+			}
+		})
+	}
+}
+
+// joinLevel returns the level that a server which asks to join knows.
+func (h *hello) joinLevel() uint32 { return max(uint32(h.cluster), quorum.LevelFirst) }
+
+// outdated returns the reason to refuse a server that asks to join and doesn't know
+// the level in force, else "".
+func (t *transport) outdated(h hello) string {
+	if in := t.inForce.Load(); h.kind == connJoin && h.joinLevel() < in {
+		return fmt.Sprintf("server %d runs a version that knows feature levels up to %d, this ensemble is at %d: upgrade server %d; nothing else about it needs to change", h.from, h.joinLevel(), in, h.from)
+	}
+	return ""
+}

@@ -1,0 +1,290 @@
+// Package peer runs one member of a group that agrees on a log: a [quorum.Loop] with
+// its goroutine, its clock, and the connections to the other members. Who may be at the
+// other end of one is decided by TLS or by a secret of the group ([Secure]).
+package peer
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+)
+
+// Options says what a Peer works on.
+type Options struct {
+	ID            uint64
+	Dir           *storage.Dir
+	Cluster       uint64 // of Dir
+	State         quorum.StateMachine
+	Applied       uint64          // index of the last entry State holds
+	Members       []quorum.Member // of a new group, and their addresses later on
+	JoinedAfter   uint64          // see LoopOptions
+	JoinedTerm    uint64          // see LoopOptions
+	OnJoined      func()          // see LoopOptions
+	Listener      net.Listener    // for peers; nil if there are none
+	Secure        Secure          // TLS between peers
+	Tick          time.Duration   // of the clock that raft counts in
+	ElectionTicks int
+	SnapshotsKept int // by the purge after each snapshot
+	Log           *slog.Logger
+	// Fatal is called from its own goroutine with the error after which the server
+	// must stop: the log can't be written any more, or ErrTwin.
+	Fatal func(error)
+}
+
+// leaveTicks is how long a leader that is to stop waits for another to take
+// over.
+const leaveTicks = 20
+
+// A Peer is one running member of the group: a Loop with its goroutine, its
+// connections and its clock.
+type Peer struct {
+	o         Options
+	loop      *quorum.Loop
+	transport *transport
+	streams   *streams
+	writer    snapshotWriter
+
+	work   chan func()   // for the goroutine that works beside the loop's
+	worked chan struct{} // it has; capacity 1
+	kicked chan struct{} // capacity 1
+	yield  chan struct{} // capacity 1
+	stop   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+}
+
+// Open continues from what o.Dir holds, or begins a new group. Nothing happens
+// before Start.
+func Open(o Options) (*Peer, error) {
+	p := &Peer{
+		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log),
+	}
+	inForce, known := o.State.Levels()
+	p.transport.level = known
+	p.transport.inForce.Store(inForce)
+	p.streams = &streams{dir: o.Dir, t: p.transport, log: o.Log, sending: map[uint64]bool{}}
+	p.transport.snapshot = p.streams.receive
+	p.writer = snapshotWriter{dir: o.Dir, log: o.Log, stop: make(chan struct{}), tell: p.transport.tell}
+	var err error
+	p.loop, err = quorum.NewLoop(quorum.LoopOptions{
+		ID: o.ID, Incarnation: newIncarnation(), Dir: o.Dir, State: o.State, Shell: p, Applied: o.Applied, Members: o.Members,
+		JoinedAfter: o.JoinedAfter, JoinedTerm: o.JoinedTerm, OnJoined: o.OnJoined,
+		ElectionTicks: o.ElectionTicks, SnapshotsKept: o.SnapshotsKept, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// newIncarnation returns a number that no other life of a server has.
+func newIncarnation() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// Start connects to the peers and starts the loop, which calls State from then
+// on. It is called once, and before Close.
+func (p *Peer) Start() {
+	p.transport.setMembers(p.loop.Peers())
+	if p.o.Listener != nil {
+		p.transport.listen(p.o.Listener)
+		p.transport.wg.Go(func() { p.transport.watchTwin(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
+		p.transport.wg.Go(p.transport.agree)
+	}
+	go p.run()
+}
+
+// Accept accepts peers on l, beside Options.Listener, until l is closed; Close closes it.
+func (p *Peer) Accept(l net.Listener) { p.transport.listen(l) }
+
+// Kick tells the loop that State has a batch, requests to forward or syncs. It
+// doesn't block.
+func (p *Peer) Kick() {
+	select {
+	case p.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Yield asks another server to lead if this one does, and doesn't wait for it.
+func (p *Peer) Yield() {
+	select {
+	case p.yield <- struct{}{}:
+	default:
+	}
+}
+
+// Close hands leadership over if this server leads, stops the loop and waits
+// for it. The Dir stays open.
+func (p *Peer) Close() {
+	p.once.Do(func() { close(p.stop) })
+	<-p.done
+}
+
+// Status returns the state of the quorum as this server sees it.
+func (p *Peer) Status() quorum.Status { return p.loop.Status() }
+
+// run is the loop's goroutine.
+func (p *Peer) run() {
+	defer close(p.done)
+	defer close(p.work)
+	go p.workBeside()
+	defer p.streams.drop()
+	defer p.writer.close()
+	defer p.transport.close() // first: from here on nobody waits for the loop to take an event
+	if err := p.turns(); err != nil {
+		go p.o.Fatal(err)
+		<-p.stop
+	}
+}
+
+// turns turns the loop until it is stopped, nil, or fails.
+func (p *Peer) turns() (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			if err = unreadable(failure); err == nil {
+				panic(failure)
+			}
+		}
+	}()
+	ticker := time.NewTicker(p.o.Tick)
+	defer ticker.Stop()
+	resting := false
+	stop, leaving := p.stop, 0 // ticks left to wait for a successor
+	for p.loop.Failed() == nil {
+		if p.loop.Turn(); p.loop.Failed() != nil {
+			break
+		}
+		p.transport.inForce.Store(p.loop.LevelInForce())
+		if rests := p.loop.Resting(); rests != resting {
+			resting = rests
+			ticker.Reset(p.pause(resting))
+		}
+		if stop == nil && (leaving == 0 || !p.loop.IsLeader()) {
+			return nil
+		}
+		select {
+		case <-p.kicked:
+		case <-p.yield:
+			p.loop.HandOver()
+		case e := <-p.transport.events:
+			p.handle(e)
+			p.handleWaiting()
+		case <-ticker.C:
+			p.handleWaiting() // a server that was stalled hears its leader before it counts the silence
+			p.loop.Turn()
+			p.loop.Tick()
+			leaving = max(leaving-1, 0)
+		case <-stop:
+			if !p.loop.HandOver() {
+				return nil
+			}
+			stop, leaving = nil, leaveTicks
+		}
+	}
+	return p.loop.Failed()
+}
+
+// restTicks is how long a tick lasts where nothing waits for one, in ticks. Waking
+// up 20 times a second was most of what an idle server did.
+const restTicks = 10
+
+// pause is the time between two ticks.
+func (p *Peer) pause(resting bool) time.Duration {
+	if resting {
+		return restTicks * p.o.Tick
+	}
+	return p.o.Tick
+}
+
+// unreadable returns the error of a log that can't be read, nil if the failure
+// is another: raft panics with what its storage returns, since it can't go on
+// without. The disk is at fault then, and not this program.
+func unreadable(failure any) error {
+	err, ok := failure.(error)
+	var damage *storage.DamageError
+	var kernel syscall.Errno
+	if ok && (errors.As(err, &damage) || errors.As(err, &kernel) || errors.Is(err, io.EOF)) {
+		return err
+	}
+	return nil
+}
+
+// handleWaiting hands the loop the events that wait already, so that one turn
+// serves them all.
+func (p *Peer) handleWaiting() {
+	for {
+		select {
+		case e := <-p.transport.events:
+			p.handle(e)
+		default:
+			return
+		}
+	}
+}
+
+// handle hands the loop an event. It keeps nothing of what a frame brought.
+func (p *Peer) handle(e quorum.Event) {
+	p.loop.Handle(e)
+	switch e.Kind {
+	case quorum.EventRaft, quorum.EventForward, quorum.EventReport, quorum.EventMembers, quorum.EventDigest, quorum.EventClock:
+		p.transport.frames.give(e.Data)
+	}
+}
+
+// workBeside does what the loop has no need to wait for while it writes.
+func (p *Peer) workBeside() {
+	for work := range p.work {
+		work()
+		p.worked <- struct{}{}
+	}
+}
+
+// Beside implements Shell.
+func (p *Peer) Beside(work func()) (wait func()) {
+	p.work <- work
+	return p.waitBeside
+}
+
+func (p *Peer) waitBeside() { <-p.worked }
+
+// Send implements Shell.
+func (p *Peer) Send(to uint64, kind quorum.FrameKind, payload []byte) bool {
+	return p.transport.send(to, kind, payload)
+}
+
+// Connected implements Shell.
+func (p *Peer) Connected(to uint64) bool { return p.transport.connected(to) }
+
+// Room implements Shell.
+func (p *Peer) Room(to uint64) bool { return p.transport.room(to) }
+
+// AnnounceSkips implements Shell.
+func (p *Peer) AnnounceSkips(note []byte) { p.transport.announceSkips(note) }
+
+// SendSnapshot implements Shell.
+func (p *Peer) SendSnapshot(to, index uint64, message []byte) { p.streams.send(to, index, message) }
+
+// SetPeers implements Shell.
+func (p *Peer) SetPeers(members []quorum.Member) { p.transport.setMembers(members) }
+
+// AddPeers implements Shell.
+func (p *Peer) AddPeers(servers []quorum.Member) { p.transport.addPeers(servers) }
+
+// WriteSnapshot implements Shell.
+func (p *Peer) WriteSnapshot(meta storage.Meta, image quorum.Image) { p.writer.start(meta, image) }
+
+// Purge implements Shell.
+func (p *Peer) Purge(keep int) { p.writer.purge(keep) }

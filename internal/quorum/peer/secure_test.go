@@ -1,0 +1,331 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// An issuer of certificates.
+type issuer struct {
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: "issuer"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &issuer{cert, private}
+}
+
+// issue makes a certificate for a host name or address.
+func (i *issuer) issue(t *testing.T, host string) tls.Certificate {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: host}}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, i.cert, public, i.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
+}
+
+// mutual is mutual TLS with these certificates, of servers that trust the issuer.
+func (i *issuer) mutual(certs ...tls.Certificate) Secure {
+	pool := x509.NewCertPool()
+	pool.AddCert(i.cert)
+	return Secure{
+		Client: func(host string) *tls.Config {
+			return &tls.Config{Certificates: certs, RootCAs: pool, ServerName: host}
+		},
+		Server: &tls.Config{Certificates: certs, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert},
+	}
+}
+
+// A lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), part)
+}
+
+// runningSecure starts a transport that listens on loopback.
+func runningSecure(t *testing.T, id uint64, secure Secure) (*transport, string, *lines) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	if secure.Keys == nil {
+		secure.Keys = sharing("a secret").Keys
+	}
+	tr := newTransport(id, 7, secure, slog.New(slog.NewTextHandler(log, nil)))
+	tr.snapshot = func(c net.Conn, _ uint64) { c.Close() }
+	tr.listen(l)
+	t.Cleanup(tr.close)
+	return tr, l.Addr().String(), log
+}
+
+// TestRollingToTLS: every step of a change from plain text to TLS and back talks
+// to its neighbours, and what doesn't is told why.
+func TestRollingToTLS(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	whole := ca.mutual(ca.issue(t, "127.0.0.1"))
+	steps := []Secure{{}, {Server: whole.Server, Plain: true}, {Client: whole.Client, Server: whole.Server, Plain: true}, whole}
+	names := []string{"plain", "accepts both", "dials TLS", "TLS only"}
+	for from, dialler := range steps {
+		for to, listener := range steps {
+			why := ""
+			switch {
+			case from < 2 && to == 3:
+				why = "accepts TLS only"
+			case from >= 2 && to == 0:
+				why = "does it accept TLS"
+			}
+			_, addr, log := runningSecure(t, 1, listener)
+			dialler.Keys = sharing("a secret").Keys
+			d := newTransport(2, 7, dialler, slog.New(slog.DiscardHandler))
+			c, err := d.greet(t.Context(), addr, hello{connPing, 7, 2, 1}, false)
+			if err == nil {
+				c.Close()
+			}
+			if (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
+				t.Errorf("%s dials %s: %v, want %q", names[from], names[to], err, why)
+			}
+			for range 500 {
+				if why == "" || log.count("level=WARN") == 1 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if why != "" && log.count("TLS") != 1 {
+				t.Errorf("%s dials %s: the listener logs\n%s", names[from], names[to], log.buf.String())
+			}
+		}
+	}
+}
+
+// TestFramesOverTLS: what is sent arrives, in order and whole.
+func TestFramesOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	secure := ca.mutual(ca.issue(t, "127.0.0.1"))
+	a, addrA, _ := runningSecure(t, 1, secure)
+	b, addrB, _ := runningSecure(t, 2, secure)
+	a.setPeer(2, []string{addrB})
+	b.setPeer(1, []string{addrA})
+	if e := next(t, a); e.Kind != quorum.EventConnected {
+		t.Fatalf("first event %+v", e)
+	}
+	sizes := []int{0, 1, 16 << 10, 1 << 20, 3}
+	for i, size := range sizes {
+		if !a.send(2, quorum.FrameForward, bytes.Repeat([]byte{byte(i)}, size)) {
+			t.Fatalf("frame %d was dropped", i)
+		}
+	}
+	for got := 0; got < len(sizes); {
+		e := next(t, b)
+		if e.Kind == quorum.EventConnected {
+			continue
+		}
+		if e.Kind != quorum.EventForward || !bytes.Equal(e.Data, bytes.Repeat([]byte{byte(got)}, sizes[got])) {
+			t.Fatalf("%v with %d bytes, want frame %d", e.Kind, len(e.Data), got)
+		}
+		got++
+	}
+	a.close()
+	for e := next(t, b); e.Kind != quorum.EventLost; e = next(t, b) {
+		if e.Kind != quorum.EventConnected {
+			t.Fatalf("event %+v after the peer closed", e)
+		}
+	}
+}
+
+// TestStrangersCertificate: who has no certificate of the ensemble's issuer, or
+// one of another server, is refused; either side says so, once however often it
+// is tried.
+func TestStrangersCertificate(t *testing.T) {
+	t.Parallel()
+	ca, foreign := newIssuer(t), newIssuer(t)
+	ours := ca.mutual(ca.issue(t, "127.0.0.1"))
+	for name, c := range map[string]struct {
+		dialler      Secure
+		told, logged string
+	}{
+		"foreign issuer":    {foreign.mutual(foreign.issue(t, "127.0.0.1")), "signed by unknown authority", "accept this server's certificate"},
+		"foreign, trusting": {Secure{Client: ca.mutual(foreign.issue(t, "127.0.0.1")).Client}, "accept this server's certificate", "signed by unknown authority"},
+		"no certificate":    {Secure{Client: ca.mutual().Client}, "accept this server's certificate", "didn't provide a certificate"},
+		"plain text":        {Secure{}, "accepts TLS only", "accepts TLS only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, addr, log := runningSecure(t, 1, ours)
+			d := newTransport(2, 7, c.dialler, slog.New(slog.DiscardHandler))
+			for range 5 {
+				if conn, err := d.greet(t.Context(), addr, hello{connMessages, 7, 2, 1}, false); err == nil || !strings.Contains(err.Error(), c.told) {
+					t.Errorf("connected: %v, error %v; want one with %q", conn.Conn != nil, err, c.told)
+				}
+			}
+			for range 500 {
+				if log.count(c.logged) > 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if log.count(c.logged) != 1 || log.count("level=WARN") != 1 {
+				t.Errorf("the log does not say %q in one line:\n%s", c.logged, log.buf.String())
+			}
+		})
+	}
+}
+
+// TestCertificateOfAnotherServer: a server is who its certificate says, by the
+// hosts that the configuration gives it.
+func TestCertificateOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	secure := ca.mutual(ca.issue(t, "127.0.0.1"))
+	var asked []string
+	secure.Verify = func(_ context.Context, state tls.ConnectionState, _ net.Addr, hosts []string) error {
+		asked = hosts
+		return state.PeerCertificates[0].VerifyHostname(hosts[0])
+	}
+	a, addr, _ := runningSecure(t, 1, secure)
+	a.setPeer(2, []string{"two.example:1"})
+	a.setPeer(3, []string{"three.example:1"})
+	for id, want := range map[uint64]string{2: "", 3: "your certificate doesn't say so", 4: "is not in this server's configuration"} {
+		d := newTransport(id, 7, ca.mutual(ca.issue(t, "two.example")), slog.New(slog.DiscardHandler))
+		c, err := d.greet(t.Context(), addr, hello{connMessages, 7, id, 1}, false)
+		if err == nil {
+			c.Close()
+		}
+		var refused *refusedError
+		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.reason, want)) {
+			t.Errorf("as server %d: %v (hosts %q), want %q", id, err, asked, want)
+		}
+	}
+}
+
+// TestComplaints: a line comes at once, then at growing pauses while it lasts.
+func TestComplaints(t *testing.T) {
+	t.Parallel()
+	var c complaints
+	now, said := time.Now(), 0
+	const step = 250 * time.Millisecond
+	for range int(time.Hour / step) {
+		if c.due("x", now) {
+			said++
+		}
+		now = now.Add(step)
+	}
+	if said < 40 || said > 70 {
+		t.Errorf("a line that is wanted for an hour is said %d times", said)
+	}
+	if !c.due("y", now) || c.due("y", now) {
+		t.Error("another line is not said at once, or twice")
+	}
+	for i := range 3 * complaintsMax {
+		if now = now.Add(time.Second); !c.due(strings.Repeat("z", i), now) {
+			t.Fatalf("line %d of as many in seconds is not said", i+1)
+		}
+	}
+	if len(c.said) > complaintsMax {
+		t.Errorf("%d lines are remembered", len(c.said))
+	}
+}
+
+// TestComplaintsOfStrangers: lines that all differ have a limit together.
+func TestComplaintsOfStrangers(t *testing.T) {
+	t.Parallel()
+	var c complaints
+	now, said := time.Now(), 0
+	for i := range 100 * complaintsBurst {
+		if c.due(strconv.Itoa(i), now) {
+			said++
+		}
+	}
+	if said != complaintsBurst {
+		t.Errorf("%d different lines at once are said, want %d", said, complaintsBurst)
+	}
+	if now = now.Add(time.Second); !c.due("later", now) {
+		t.Error("a second later there is no room for a line")
+	}
+}
+
+// An undecided is a connection whose other end doesn't show what it speaks: its deadline is over when it is read.
+type undecided struct {
+	net.Conn
+	deadline time.Time
+}
+
+func (u *undecided) SetDeadline(t time.Time) error { u.deadline = t; return nil }
+func (u *undecided) Read([]byte) (int, error)      { return 0, os.ErrDeadlineExceeded }
+
+// TestDetectionTimeout: on a port for TLS and plain text a connection may wait for as long as configured, but no less than
+// the usual time, until it shows which of both it is.
+func TestDetectionTimeout(t *testing.T) {
+	t.Parallel()
+	for detection, want := range map[time.Duration]time.Duration{0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second} {
+		s := Secure{Server: &tls.Config{}, Plain: true, Detection: detection}
+		c := &undecided{}
+		before := time.Now()
+		if _, _, err := s.accepted(t.Context(), c); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("detection in %v: %v", detection, err)
+		}
+		if c.deadline.Before(before.Add(want)) || c.deadline.After(time.Now().Add(want)) {
+			t.Errorf("detection in %v: the connection has %v, want %v", detection, c.deadline.Sub(before), want)
+		}
+	}
+}

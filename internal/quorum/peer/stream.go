@@ -1,0 +1,284 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/storage"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A snapshot travels on a connection of its own, so that heartbeats and log
+// entries don't wait behind it:
+//
+//	sender    length(4) raft's MsgSnap, size(8) of the file
+//	receiver  offset(8) to go on from, when a former connection broke
+//	sender    the file's bytes from there
+//	receiver  1 byte when all is written
+const (
+	streamChunk   = 256 << 10
+	streamTimeout = 10 * time.Second // without progress
+	// streamBytesPerSecond leaves the disk and the network some room for writes.
+	streamBytesPerSecond = 128 << 20
+)
+
+// streams receives and sends snapshots.
+type streams struct {
+	dir *storage.Dir
+	t   *transport
+	log *slog.Logger
+
+	mu      sync.Mutex
+	sending map[uint64]bool
+	partial *partialSnapshot
+	rest    time.Time // before which no other snapshot is taken: the last one could not be used
+}
+
+// snapshotRest is how long a sender waits after a snapshot that could not be used: it
+// comes again at once otherwise, and takes up network and disk. It is less than a
+// sender's patience.
+const snapshotRest = streamTimeout / 2
+
+// partialSnapshot is what has arrived of a snapshot, kept for a sender that
+// comes back.
+type partialSnapshot struct {
+	index, term uint64
+	size        int64
+	w           *storage.SnapshotWriter
+}
+
+// send streams the snapshot at index to a peer, with raft's message.
+func (s *streams) send(to, index uint64, message []byte) {
+	s.mu.Lock()
+	busy := s.sending[to]
+	s.sending[to] = true
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	s.t.wg.Go(func() {
+		began := time.Now()
+		n, err := s.stream(to, index, message)
+		s.mu.Lock()
+		delete(s.sending, to)
+		s.mu.Unlock()
+		if err != nil && s.t.ctx.Err() == nil {
+			s.log.Warn("a snapshot could not be sent; it is tried again", "peer", to, "err", err)
+		} else if err == nil {
+			s.log.Info("a snapshot was sent to a peer that is far behind", "peer", to, "index", index, "bytes", n, "took", time.Since(began).Round(time.Millisecond))
+		}
+		s.t.tell(quorum.Event{Kind: quorum.EventSent, From: to, Err: err})
+	})
+}
+
+func (s *streams) stream(to, index uint64, message []byte) (sent int64, err error) {
+	snap, err := s.dir.OpenSnapshot(index)
+	if err != nil {
+		return 0, err
+	}
+	defer snap.Close()
+	r := s.t.remote(to)
+	if r == nil {
+		return 0, fmt.Errorf("server %d is no member any more", to)
+	}
+	c, err := s.dial(r)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(streamTimeout))
+	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+	if _, err := c.Write(binary.BigEndian.AppendUint64(b, uint64(snap.Size()))); err != nil {
+		return 0, err
+	}
+	var at [8]byte
+	if _, err := io.ReadFull(c, at[:]); err != nil {
+		return 0, fmt.Errorf("read where to go on: %w", err)
+	}
+	off := int64(binary.BigEndian.Uint64(at[:]))
+	if off < 0 || off > snap.Size() {
+		return 0, fmt.Errorf("the peer wants to go on at offset %d of %d", off, snap.Size())
+	}
+	if err := s.copy(c, snap, off); err != nil {
+		return 0, err
+	}
+	c.SetDeadline(time.Now().Add(streamTimeout))
+	_, err = io.ReadFull(c, at[:1])
+	return snap.Size() - off, err
+}
+
+func (s *streams) dial(r *remote) (net.Conn, error) {
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
+	var errs []error
+	for _, addr := range addrs {
+		c, err := s.t.greet(s.t.ctx, addr, hello{connSnapshot, s.t.cluster, s.t.id, r.id}, true)
+		if err == nil {
+			return c.Conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// copy writes the file from off on, no faster than streamBytesPerSecond.
+func (s *streams) copy(c net.Conn, snap *storage.Snapshot, off int64) error {
+	buf := make([]byte, streamChunk)
+	began, start := time.Now(), off
+	for off < snap.Size() {
+		n, err := snap.ReadAt(buf[:min(int64(len(buf)), snap.Size()-off)], off)
+		if n == 0 && err != nil {
+			return err
+		}
+		c.SetDeadline(time.Now().Add(streamTimeout))
+		if _, err := c.Write(buf[:n]); err != nil {
+			return err
+		}
+		off += int64(n)
+		due := time.Duration(float64(off-start) / streamBytesPerSecond * float64(time.Second))
+		if wait := due - time.Since(began); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-s.t.ctx.Done():
+				return quorum.ErrStopped
+			}
+		}
+	}
+	return nil
+}
+
+// receive takes a snapshot connection over.
+func (s *streams) receive(c net.Conn, from uint64) {
+	if !s.rested() {
+		return
+	}
+	message, w, err := s.take(c)
+	if err != nil {
+		s.log.Warn("a snapshot of a peer did not arrive whole; what came is kept", "peer", from, "err", err)
+		return
+	}
+	taken := make(chan bool, 1)
+	s.t.tell(quorum.Event{Kind: quorum.EventSnapshot, From: from, Data: message, File: w, Taken: taken})
+	c.SetDeadline(time.Now().Add(streamTimeout))
+	c.Write([]byte{1})
+	select {
+	case ok := <-taken:
+		if !ok {
+			s.mu.Lock()
+			s.rest = time.Now().Add(snapshotRest)
+			s.mu.Unlock()
+		}
+	case <-s.t.ctx.Done():
+	}
+}
+
+// rested waits until a snapshot may be taken; false says that this server stops.
+func (s *streams) rested() bool {
+	s.mu.Lock()
+	wait := time.Until(s.rest)
+	s.mu.Unlock()
+	select {
+	case <-time.After(wait):
+		return true
+	case <-s.t.ctx.Done():
+		return false
+	}
+}
+
+func (s *streams) take(c net.Conn) ([]byte, *storage.SnapshotWriter, error) {
+	c.SetDeadline(time.Now().Add(streamTimeout))
+	var n [8]byte
+	if _, err := io.ReadFull(c, n[:4]); err != nil {
+		return nil, nil, err
+	}
+	size := binary.BigEndian.Uint32(n[:4])
+	if size > quorum.MessageSizeMax {
+		return nil, nil, fmt.Errorf("the message of a snapshot has %d bytes, at most %d", size, quorum.MessageSizeMax)
+	}
+	head := make([]byte, size)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return nil, nil, err
+	}
+	m := &pb.Message{}
+	if err := proto.Unmarshal(head, m); err != nil {
+		return nil, nil, fmt.Errorf("decode the message of a snapshot: %w", err)
+	}
+	if _, err := io.ReadFull(c, n[:]); err != nil {
+		return nil, nil, err
+	}
+	p, err := s.resume(m, int64(binary.BigEndian.Uint64(n[:])))
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(p.w.Offset()))); err != nil {
+		s.keep(p)
+		return nil, nil, err
+	}
+	buf := make([]byte, streamChunk)
+	for p.w.Offset() < p.size {
+		c.SetDeadline(time.Now().Add(streamTimeout))
+		n, err := c.Read(buf[:min(int64(len(buf)), p.size-p.w.Offset())])
+		if n > 0 {
+			if werr := p.w.WriteRaw(buf[:n]); werr != nil {
+				return nil, nil, errors.Join(werr, p.w.Abort())
+			}
+		}
+		if err != nil && p.w.Offset() < p.size {
+			s.keep(p)
+			return nil, nil, err
+		}
+	}
+	return head, p.w, nil
+}
+
+// resume returns what has arrived of the snapshot that m announces, or begins it.
+func (s *streams) resume(m *pb.Message, size int64) (*partialSnapshot, error) {
+	meta := m.GetSnapshot().GetMetadata()
+	s.mu.Lock()
+	p := s.partial
+	s.partial = nil
+	s.mu.Unlock()
+	if p != nil {
+		if p.index == meta.GetIndex() && p.term == meta.GetTerm() && p.size == size {
+			return p, nil
+		}
+		if err := p.w.Abort(); err != nil {
+			return nil, err
+		}
+	}
+	w, err := s.dir.ReceiveSnapshot()
+	if err != nil {
+		return nil, err
+	}
+	return &partialSnapshot{meta.GetIndex(), meta.GetTerm(), size, w}, nil
+}
+
+// keep stores a broken transfer for the sender's next attempt.
+func (s *streams) keep(p *partialSnapshot) {
+	s.mu.Lock()
+	old := s.partial
+	s.partial = p
+	s.mu.Unlock()
+	if old != nil {
+		old.w.Abort()
+	}
+}
+
+// drop forgets a broken transfer.
+func (s *streams) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.partial != nil {
+		s.partial.w.Abort()
+		s.partial = nil
+	}
+}

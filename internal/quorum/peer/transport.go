@@ -1,0 +1,570 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+const (
+	// sendQueueBytesMax bounds what waits for one peer; beyond it messages are
+	// dropped, which raft survives, and the connection is made anew so that
+	// forwarded requests are sent again.
+	sendQueueBytesMax = 64 << 20
+	// forwardQueueBytes is what may wait for the leader before further requests do.
+	// They would fill the queue otherwise, and be sent again over the next connection.
+	forwardQueueBytes = 4 << 20
+	dialTimeout       = time.Second
+	writeTimeout      = 5 * time.Second
+	redialMin         = 20 * time.Millisecond
+	redialMax         = 250 * time.Millisecond
+	// eventsMax is how many received messages may wait for the loop; a full
+	// queue stops the reading of peers.
+	eventsMax = 1024
+)
+
+// transport carries messages between this server and its peers.
+type transport struct {
+	id, cluster uint64
+	log         *slog.Logger
+	events      chan quorum.Event
+	frames      frames
+	snapshot    func(net.Conn, uint64) // takes over an accepted snapshot connection
+	dial        func(ctx context.Context, addr string) (net.Conn, error)
+	secure      Secure
+	keys        *Keyring
+	complaints  complaints
+	nonce       uint64        // see twin.go
+	accepted    atomic.Uint64 // connections for messages
+	level       uint32        // that this server knows
+	inForce     atomic.Uint32
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu        sync.Mutex
+	remotes   map[uint64]*remote
+	listeners []net.Listener
+	members   []quorum.Member // in force, as far as known
+	gate      gate
+	askers    map[uint64]bool    // while this server is empty: which members have asked
+	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
+	belong    map[uint64]bool    // while this server is empty: which peers belong to an ensemble (see Begin)
+	reading   map[uint64]reading // the newest by peer, ended or not
+
+	notes sync.Mutex // held while what is announced is written to a connection
+	skips []byte     // as AnnounceSkips was told
+}
+
+func newTransport(id, cluster uint64, secure Secure, log *slog.Logger) *transport {
+	t := &transport{
+		id: id, cluster: cluster, log: log, events: make(chan quorum.Event, eventsMax), secure: secure, keys: secure.Keys,
+		remotes: map[uint64]*remote{}, gate: newGate(), reading: map[uint64]reading{},
+	}
+	if t.keys == nil {
+		t.keys, _ = OpenKeyring("", nil) // nothing that could fail
+	}
+	t.nonce = newNonce()
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d := net.Dialer{Timeout: dialTimeout, Control: endUnacked} // resolves the name at each dial
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return t
+}
+
+// listen accepts peers on l until l is closed, by close at the latest.
+func (t *transport) listen(l net.Listener) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		l.Close()
+		return
+	}
+	t.listeners = append(t.listeners, l)
+	t.wg.Go(func() {
+		t.acceptAll(t.ctx, l, t.serve)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.listeners = slices.DeleteFunc(t.listeners, func(other net.Listener) bool { return other == l })
+	})
+}
+
+// acceptAll hands the connections that l accepts to serve, each on a goroutine of its
+// own, until l is closed or ctx ends and an Accept fails.
+func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(net.Conn)) {
+	pause := acceptPauseMin
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) || err != nil && ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely: those in use must close first.
+			if t.complaints.due("accept", time.Now()) {
+				t.log.Error("a peer could not be accepted; raise the limit of open files if this goes on", "err", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = acceptPauseMin
+		if old := t.gate.enter(c); old != nil && t.complaints.due("gate"+hostOf(old), time.Now()) {
+			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed", "from", old.RemoteAddr().String())
+		}
+		t.wg.Go(func() {
+			defer t.gate.leave(c)
+			defer c.Close()
+			serve(c)
+		})
+	}
+}
+
+// Pauses after an Accept that failed and would fail again at once.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+// setPeer makes addrs, one at least, the addresses of a peer.
+func (t *transport) setPeer(id uint64, addrs []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.remotes[id]
+	switch {
+	case id == t.id || len(addrs) == 0:
+	case r == nil:
+		r = &remote{t: t, id: id, addrs: addrs, back: make(chan struct{}, 1)}
+		r.ready.L = &r.mu
+		t.remotes[id] = r
+		t.wg.Go(r.run)
+	default:
+		r.mu.Lock()
+		r.addrs = addrs
+		r.mu.Unlock()
+	}
+}
+
+// addPeers is setPeer for some servers.
+func (t *transport) addPeers(servers []quorum.Member) {
+	for _, m := range servers {
+		t.setPeer(m.ID, m.Addrs)
+	}
+}
+
+func (t *transport) remote(id uint64) *remote {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.remotes[id]
+}
+
+// send queues a frame for a peer, and reports false if it was dropped.
+func (t *transport) send(to uint64, kind quorum.FrameKind, payload []byte) bool {
+	r := t.remote(to)
+	return r != nil && r.send(kind, payload)
+}
+
+// connected reports whether our connection to a peer is up.
+func (t *transport) connected(id uint64) bool {
+	r := t.remote(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.up
+}
+
+// room reports whether less than forwardQueueBytes wait for a peer.
+func (t *transport) room(id uint64) bool {
+	r := t.remote(id)
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue) < forwardQueueBytes
+}
+
+// close ends all connections and waits.
+func (t *transport) close() {
+	t.cancel()
+	t.mu.Lock()
+	for _, l := range t.listeners {
+		l.Close()
+	}
+	for _, r := range t.remotes {
+		r.close()
+	}
+	t.mu.Unlock()
+	t.gate.close()
+	t.wg.Wait()
+}
+
+// tell hands an event to the loop; it blocks while the loop is behind.
+func (t *transport) tell(e quorum.Event) {
+	select {
+	case t.events <- e:
+	case <-t.ctx.Done():
+	}
+}
+
+// serve reads what one peer says until its connection ends.
+func (t *transport) serve(raw net.Conn) {
+	if t.ctx.Err() != nil {
+		return
+	}
+	a, refusal, err := t.arrive(raw)
+	if err != nil {
+		t.closed(raw, a.hello.from, err)
+		return
+	}
+	h := a.hello
+	if a.mode == modePair && t.keys.secured() {
+		t.letIn(raw, a)
+		return
+	}
+	if refusal == "" {
+		refusal = t.refuse(h)
+	}
+	if refusal == "" {
+		refusal = t.twinOf(a)
+	}
+	if refusal == "" {
+		refusal = t.verify(a.Conn, h)
+	}
+	if refusal == "" && !t.gate.prove(raw, h.from, !a.proven) {
+		refusal = "there are too many connections of this server already"
+	}
+	if refusal == "" && a.legacy() && t.keys.secured() { // since it arrived; dropLegacy may have been before prove
+		return
+	}
+	if refusal != "" {
+		t.refused(raw, h, refusal)
+		writeAnswer(a.Conn, refusal)
+		linger(raw)
+		return
+	}
+	number := uint64(0)
+	if h.kind == connMessages {
+		number = t.accepted.Add(1) // before the peer can say anything on it
+	}
+	if a.mode == modeSecret {
+		t.keys.entered(h.from)
+	}
+	if err := writeAnswer(a.Conn, ""); err != nil {
+		return
+	}
+	unveil(a.Conn, h.kind)
+	a.SetDeadline(time.Time{})
+	switch h.kind {
+	case connSnapshot:
+		t.snapshot(a.Conn, h.from)
+	case connJoin:
+		a.SetDeadline(time.Now().Add(2 * dialTimeout))
+		t.joinRequest(a)
+	case connMeet:
+		a.SetDeadline(time.Now().Add(handshakeTimeout))
+		t.met(a)
+	case connMessages:
+		t.hear(a, number)
+	}
+}
+
+// hear hands what one peer says on a connection to the loop.
+func (t *transport) hear(a arrival, number uint64) {
+	from := a.hello.from
+	done := t.supersede(from, a.Conn)
+	defer close(done)
+	if err := t.announce(a.Conn); err != nil { // after that, so that no later note is missed
+		return
+	}
+	if r := t.remote(from); r != nil {
+		r.hurry()
+	}
+	err := t.read(a.Conn, from, number)
+	if t.ctx.Err() == nil {
+		if t.complaints.due(fmt.Sprintf("ended %d", from), time.Now()) {
+			t.log.Info("a peer's connection ended", "peer", from, "err", err)
+		}
+		t.tell(quorum.Event{Kind: quorum.EventLost, From: from})
+	}
+}
+
+// supersede makes c the connection from a peer, closes the one before and waits
+// until what had arrived on that is handed to the loop: frames of c come behind.
+// The caller closes done when it has read c to its end.
+func (t *transport) supersede(from uint64, c net.Conn) (done chan struct{}) {
+	done = make(chan struct{})
+	t.mu.Lock()
+	old := t.reading[from]
+	t.reading[from] = reading{c, done}
+	t.mu.Unlock()
+	if old.conn != nil {
+		old.conn.Close()
+		<-old.done
+	}
+	return done
+}
+
+// reading is a connection that frames of a peer are read from; done is closed
+// after the last.
+type reading struct {
+	conn net.Conn
+	done chan struct{}
+}
+
+// closed notes that a connection was closed before its hello. from is the server that
+// it said it is, 0 if it didn't. Two servers that start together may not have seen each
+// other yet, which is no news.
+func (t *transport) closed(raw net.Conn, from uint64, err error) {
+	if errors.Is(err, errNoProof) || errors.Is(err, errUnpinned) && !t.keys.secured() {
+		return
+	}
+	if t.ctx.Err() == nil && t.complaints.due(hostOf(raw)+err.Error(), time.Now()) {
+		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "server", from, "err", err)
+	}
+}
+
+// refused notes that a peer was turned away.
+func (t *transport) refused(raw net.Conn, h hello, reason string) {
+	if t.complaints.due(hostOf(raw)+reason, time.Now()) {
+		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
+	}
+}
+
+// hostOf returns the address of a connection's other end without its port.
+func hostOf(c net.Conn) string {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	return host
+}
+
+// refuse says why a hello can't be accepted, or returns "".
+func (t *transport) refuse(h hello) string {
+	switch {
+	case t.isSelf(h):
+		return ""
+	case h.kind == connJoin || h.kind == connPing:
+		if h.from == t.id {
+			return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
+		}
+		return t.outdated(h)
+	case h.cluster != t.cluster:
+		return fmt.Sprintf("this server belongs to cluster %016x, you to %016x: one of the two has the other's address, or a data directory of another cluster", t.cluster, h.cluster)
+	case h.to != t.id:
+		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
+	case h.from == t.id:
+		return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
+	case t.remote(h.from) == nil:
+		return fmt.Sprintf("server %d is not in this server's configuration", h.from)
+	case h.kind != connMessages && h.kind != connSnapshot && h.kind != connMeet:
+		return fmt.Sprintf("unknown kind of connection %d", h.kind)
+	}
+	return ""
+}
+
+func (t *transport) read(c net.Conn, from, number uint64) error {
+	r := io.Reader(c)
+	if _, buffered := c.(*sealed); !buffered {
+		r = bufio.NewReaderSize(c, 256<<10)
+	}
+	for {
+		kind, payload, err := readFrame(r, t.frames.take())
+		if err != nil {
+			return err
+		}
+		e, ok := kind.Event(from, number, payload)
+		if !ok {
+			return fmt.Errorf("unknown kind of frame %d: upgrade this server", kind)
+		}
+		t.tell(e)
+	}
+}
+
+// A remote is one peer as this server's sender sees it.
+type remote struct {
+	t    *transport
+	id   uint64
+	back chan struct{} // capacity 1: the peer has just connected to this server
+
+	mu     sync.Mutex
+	ready  sync.Cond
+	addrs  []string
+	queue  []byte
+	up     bool
+	closed bool
+	conn   net.Conn
+	public []byte // key of the process that conn goes to, nil if it shows none
+	legacy bool   // nobody has proven anything on conn
+}
+
+// send queues a frame; while there is no connection frames are dropped, since
+// raft repeats what matters and requests are sent again once it is up.
+func (r *remote) send(kind quorum.FrameKind, payload []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.up {
+		return false
+	}
+	if len(r.queue)+len(payload) > sendQueueBytesMax {
+		r.conn.Close()
+		return false
+	}
+	r.queue = append(appendFrameHead(r.queue, kind, len(payload)), payload...)
+	r.ready.Signal()
+	return true
+}
+
+func (r *remote) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.conn != nil {
+		r.conn.Close()
+	}
+	r.ready.Broadcast()
+}
+
+// run keeps a connection to the peer and writes what is queued.
+func (r *remote) run() {
+	pause, early := redialMin, redialMin
+	said := false
+	for r.t.ctx.Err() == nil && !r.isClosed() {
+		c, err := r.connect()
+		if err != nil {
+			if r.t.ctx.Err() == nil && r.t.complaints.due(err.Error(), time.Now()) {
+				said = true
+				r.t.log.Warn("a peer can't be reached; this goes on until it can", "peer", r.id, "err", err)
+			}
+			r.wait(pause)
+			pause = min(2*pause, redialMax)
+			continue
+		}
+		if said {
+			r.t.log.Info("a peer is reached", "peer", r.id)
+		}
+		pause, said = redialMin, false
+		began := time.Now()
+		r.t.tell(quorum.Event{Kind: quorum.EventConnected, From: r.id})
+		err = r.write(c)
+		c.Close()
+		r.mu.Lock()
+		r.up, r.queue, r.conn, r.public = false, nil, nil, nil
+		r.mu.Unlock()
+		if r.t.ctx.Err() == nil && r.t.complaints.due(fmt.Sprintf("lost %d", r.id), time.Now()) {
+			r.t.log.Info("the connection to a peer ended", "peer", r.id, "err", err)
+		}
+		if time.Since(began) > earlyEnd {
+			early = redialMin
+			continue
+		}
+		// Two servers that both are this one in turn, or something worse.
+		r.wait(early)
+		early = min(2*early, earlyPauseMax)
+	}
+}
+
+// A connection that ends within earlyEnd is made again after a pause, which grows up
+// to earlyPauseMax while that goes on.
+const (
+	earlyEnd      = time.Second
+	earlyPauseMax = 2 * time.Second
+)
+
+func (r *remote) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+func (r *remote) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.back:
+	case <-r.t.ctx.Done():
+	}
+}
+
+// hurry ends a wait: the peer is there. Without it a server that has started
+// might lead and not be answered for redialMax.
+func (r *remote) hurry() {
+	select {
+	case r.back <- struct{}{}:
+	default:
+	}
+}
+
+// connect tries the peer's addresses in turn.
+func (r *remote) connect() (net.Conn, error) {
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
+	var errs []error
+	for _, addr := range addrs {
+		c, err := r.t.greet(r.t.ctx, addr, hello{connMessages, r.t.cluster, r.t.id, r.id}, true)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("connect to server %d at %s: %w", r.id, addr, err))
+			continue
+		}
+		r.mu.Lock()
+		r.conn, r.up, r.queue, r.public, r.legacy = c.Conn, !r.closed, nil, c.public, c.legacy
+		r.mu.Unlock()
+		if c.legacy && r.t.keys.secured() { // since it was dialled; dropLegacy may have been before it was noted
+			c.Close()
+		}
+		return c.Conn, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// write writes what is queued until the connection fails. Peers say only notes on it
+// (levels.go); reading it also tells when it ends.
+func (r *remote) write(c net.Conn) error {
+	ended := make(chan error, 1)
+	go func() {
+		ended <- readNotes(c, func(e quorum.Event) {
+			e.From = r.id
+			r.t.tell(e)
+		})
+		r.mu.Lock()
+		r.ready.Broadcast()
+		r.mu.Unlock()
+	}()
+	var out, spare []byte
+	for {
+		r.mu.Lock()
+		for len(r.queue) == 0 && !r.closed && len(ended) == 0 {
+			r.ready.Wait()
+		}
+		if r.closed || len(ended) > 0 {
+			r.mu.Unlock()
+			c.Close()
+			return <-ended
+		}
+		out, r.queue = r.queue, spare[:0]
+		r.mu.Unlock()
+		c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := c.Write(out); err != nil {
+			c.Close()
+			<-ended
+			return fmt.Errorf("write: %w", err)
+		}
+		if spare = out; cap(spare) > sendQueueBytesMax/16 {
+			spare = nil
+		}
+	}
+}

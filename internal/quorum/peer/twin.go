@@ -1,0 +1,91 @@
+package peer
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// Two servers that run under one id, on copies of one data directory, would vote
+// twice and acknowledge what one of them hasn't. So a server asks now and then who
+// answers at the address that the configuration gives it. If that is another one,
+// it is this one that is in the wrong place, and it stops. The question carries a
+// number that only the server itself knows, in place of the cluster.
+
+// ErrTwin says that another server runs under this one's id, at its address.
+var ErrTwin = errors.New("another server runs under the same id")
+
+// twinPause is the time between two questions.
+const twinPause = 5 * time.Second
+
+// newNonce returns a number that nobody else has.
+func newNonce() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// isSelf reports whether a hello is this server's question to itself.
+func (t *transport) isSelf(h hello) bool {
+	return h.kind == connPing && h.from == t.id && h.to == t.id && h.cluster == t.nonce
+}
+
+// watchTwin asks until the transport is closed or found was called: at the addresses
+// that the configuration gives this server, and at those in the ensemble's membership.
+// They differ where the data directory is a copy that was given another address.
+func (t *transport) watchTwin(configured []quorum.Member, found func(error)) {
+	for t.ctx.Err() == nil {
+		for _, addr := range t.ownAddrs(configured) {
+			c, err := t.greet(t.ctx, addr, hello{connPing, t.nonce, t.id, t.id}, false)
+			if err == nil {
+				c.Close()
+				continue
+			}
+			var refused *refusedError
+			if errors.As(err, &refused) && strings.Contains(refused.reason, quorum.SameID) {
+				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory", ErrTwin, t.id, addr))
+				return
+			}
+		}
+		select {
+		case <-time.After(twinPause):
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// ownAddrs returns where this server should be found.
+func (t *transport) ownAddrs(configured []quorum.Member) (addrs []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range slices.Concat(configured, t.members) {
+		for _, addr := range m.Addrs {
+			if m.ID == t.id && !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return addrs
+}
+
+// twinOf says that a server is another process than the one that runs under its id at
+// its address, as far as this server is connected to that; else it returns "".
+func (t *transport) twinOf(a arrival) string {
+	r := t.remote(a.hello.from)
+	if r == nil || len(a.public) == 0 || a.hello.kind != connMessages && a.hello.kind != connSnapshot {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.up || len(r.public) == 0 || bytes.Equal(r.public, a.public) {
+		return ""
+	}
+	return fmt.Sprintf("server %d runs at %s already, and you are another process: %s, or your data directory is a copy of its; give yours an id of its own and an empty data directory", r.id, strings.Join(r.addrs, ", "), quorum.SameID)
+}

@@ -1,0 +1,175 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// What peers say to each other. A connection carries messages one way only: each
+// server dials every other for what it has to say, and listens for what they
+// have. It begins with a proof (handshake.go), or TLS, and a hello and its answer:
+//
+//	hello    "ZOOIDPEER" version(1) kind(1) cluster(8) from(8) to(8)
+//	answer   length(4) reason; an empty reason accepts
+//
+// and goes on with frames:
+//
+//	frame    length(4) kind(1) payload; length counts kind and payload
+//
+// The side that accepted says only, in frames of its own, which feature level it knows
+// (levels.go) and which entries it skips (skips.go).
+//
+// All integers are big-endian.
+const (
+	helloMagic   = "ZOOIDPEER"
+	helloVersion = 1
+	helloSize    = len(helloMagic) + 2 + 3*8
+
+	// frameSizeMax bounds a frame: a raft message holds at least one entry,
+	// which is at most a batch of requests (a few MiB) whatever MessageSizeMax says.
+	frameSizeMax = 64 << 20
+	reasonMax    = 1 << 10
+)
+
+// The kinds of connection.
+const (
+	connMessages byte = 1
+	connSnapshot byte = 2
+	connJoin     byte = 3 // see join.go
+	connPing     byte = 4 // only to learn that a server answers
+	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see lost.go
+	connMeet     byte = 6 // see agree.go
+)
+
+type hello struct {
+	kind              byte
+	cluster, from, to uint64
+}
+
+func (h *hello) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = append(b, helloVersion, h.kind)
+	for _, v := range []uint64{h.cluster, h.from, h.to} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func readHello(r io.Reader) (h hello, err error) {
+	var b [len(helloMagic) + 1]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, fmt.Errorf("read a peer's hello: %w", err)
+	}
+	if err := checkMagic(b[:]); err != nil {
+		return h, err
+	}
+	if version := b[len(helloMagic)]; version != helloVersion {
+		return h, fmt.Errorf("read a peer's hello: it speaks version %d, this server %d: upgrade the older one", version, helloVersion)
+	}
+	return readHelloRest(r)
+}
+
+// checkMagic checks the first bytes of a connection.
+func checkMagic(b []byte) error {
+	switch {
+	case string(b[:len(helloMagic)]) == helloMagic:
+		return nil
+	case b[0] == tlsHandshakeRecord:
+		return errors.New("read a peer's hello: it speaks TLS, and this server doesn't: set sslQuorum=true here, or portUnification=true until all servers have it")
+	}
+	return errors.New("read a peer's hello: what connected is no Zooid server (an Apache ZooKeeper server can't be mixed in)")
+}
+
+// readHelloRest reads what follows the version.
+func readHelloRest(r io.Reader) (h hello, err error) {
+	var b [helloSize - len(helloMagic) - 1]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, fmt.Errorf("read a peer's hello: %w", err)
+	}
+	h.kind = b[0]
+	h.cluster, h.from, h.to = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:])
+	return h, nil
+}
+
+func writeAnswer(w io.Writer, reason string) error {
+	reason = reason[:min(len(reason), reasonMax)]
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reason))), reason...))
+	return err
+}
+
+// readAnswer returns nil if the peer accepts, and its reason otherwise.
+func readAnswer(r io.Reader) error {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if size > reasonMax {
+		return fmt.Errorf("read the answer to hello: its length %d can't be right; is this address a Zooid peer port?", size)
+	}
+	reason := make([]byte, size)
+	if _, err := io.ReadFull(r, reason); err != nil {
+		return fmt.Errorf("read the answer to hello: %w", err)
+	}
+	if size > 0 {
+		return &refusedError{string(reason)}
+	}
+	return nil
+}
+
+// refusedError is a peer's refusal: it will be the same next time, unless
+// somebody changes a configuration.
+type refusedError struct{ reason string }
+
+func (e *refusedError) Error() string { return "the peer refused: " + e.reason }
+
+// appendFrameHead appends a frame's length and kind for a payload of n bytes.
+func appendFrameHead(b []byte, kind quorum.FrameKind, n int) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(n+1)), byte(kind))
+}
+
+// readFrame reads one frame into buf, which grows as bytes arrive.
+func readFrame(r io.Reader, buf []byte) (kind quorum.FrameKind, payload []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, buf, err
+	}
+	n := int(binary.BigEndian.Uint32(head[:]))
+	if n < 1 || n > frameSizeMax {
+		return 0, buf, fmt.Errorf("a frame of %d bytes; at most %d", n, frameSizeMax)
+	}
+	buf = buf[:0]
+	for n--; len(buf) < n; {
+		const step = 1 << 20
+		part := min(n-len(buf), step)
+		buf = append(buf, make([]byte, part)...)
+		if _, err := io.ReadFull(r, buf[len(buf)-part:]); err != nil {
+			return 0, buf, fmt.Errorf("a frame is cut short: %w", err)
+		}
+	}
+	return quorum.FrameKind(head[4]), buf, nil
+}
+
+// frames is memory for frames that have been handled.
+type frames struct{ pool sync.Pool }
+
+// take returns memory to read a frame into, or nil.
+func (f *frames) take() []byte {
+	b, _ := f.pool.Get().(*[]byte)
+	if b == nil {
+		return nil
+	}
+	return (*b)[:0]
+}
+
+// give hands memory back; what it holds must not be used any more.
+func (f *frames) give(b []byte) {
+	if cap(b) <= quorum.FrameKeepBytes {
+		f.pool.Put(&b)
+	}
+}
