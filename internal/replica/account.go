@@ -76,6 +76,7 @@ func (r *Replica) memoryUse() memory.Use {
 	u.Watches = r.watches.Memory()
 	r.watchMu.Unlock()
 	u.Unanswered += r.outbox.bytes()
+	u.Output += r.large.rest()
 	return u
 }
 

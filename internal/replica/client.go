@@ -84,13 +84,14 @@ type Client struct {
 
 	mu         sync.Mutex
 	unanswered queue
-	out        []byte // frames to write
-	spare      []byte // the other output buffer
-	applied    bool   // out may hold something of an Apply that is under way
-	awaitApply func() // waits for that
-	taken      int    // bytes of the buffer that is being written
-	flushing   bool   // somebody is writing out's predecessor
-	postponed  bool   // whoever flushes is to call more
+	out        []byte        // frames to write
+	spare      []byte        // the other output buffer
+	applied    bool          // out may hold something of an Apply that is under way
+	awaitApply func()        // waits for that
+	taken      int           // bytes of the buffer that is being written
+	large      *largeBuffers // takes buffers that are too large to be kept
+	flushing   bool          // somebody is writing out's predecessor
+	postponed  bool          // whoever flushes is to call more
 	more       func(*Client)
 	long       *longRead // of the head of unanswered, under way
 	longDone   int32     // of longReads, those answered since c was postponed

@@ -100,7 +100,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
 	c.mu.Lock()
-	c.awaitApply = r.awaitApply
+	c.awaitApply, c.large = r.awaitApply, &r.large
 	c.mu.Unlock()
 	c.connecting = true
 	r.connecting++

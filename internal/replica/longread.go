@@ -103,7 +103,7 @@ func (r *Replica) postpone(c *Client) {
 func (r *Replica) readMore(c *Client) {
 	now := r.now()
 	defer r.unanswered.wake()
-	out := c.roomWanted()
+	out := r.roomWanted(c)
 	r.heavy.Lock()
 	defer r.heavy.Unlock()
 	r.mu.RLock()
@@ -111,6 +111,9 @@ func (r *Replica) readMore(c *Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if out != nil && !c.closed {
+		if len(c.out) == 0 && cap(c.spare) == 0 {
+			c.spare = c.out // for the small replies behind this one
+		}
 		c.out = slices.Grow(append(out, c.out...), cap(out)) // a notification may have come meanwhile
 	}
 	for work := 0; work < readWorkMax && r.canAnswer(c); {
@@ -184,7 +187,7 @@ func (r *Replica) step(c *Client, req *request) (done bool) {
 // roomWanted returns memory for the reply that c's long read is going to have, or nil
 // if it wants none. Neither the replica nor c is held while it is taken, and its pages
 // are had from the system, which takes as long again as filling them does.
-func (c *Client) roomWanted() []byte {
+func (r *Replica) roomWanted(c *Client) []byte {
 	c.mu.Lock()
 	n := 0
 	if c.long != nil {
@@ -193,6 +196,9 @@ func (c *Client) roomWanted() []byte {
 	c.mu.Unlock()
 	if n == 0 {
 		return nil
+	}
+	if out := r.large.get(n); out != nil {
+		return out
 	}
 	out := make([]byte, n)
 	for i := 0; i < n; i += memoryPage {

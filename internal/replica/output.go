@@ -22,8 +22,12 @@ func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(done) > 0 && (cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes) {
+	switch {
+	case cap(done) == 0:
+	case cap(done) <= outputKeepBytes || len(c.out) > 0 && cap(done) <= outputPauseBytes:
 		c.spare = done[:0]
+	default:
+		c.large.put(done)
 	}
 	for c.postponed && len(c.out) == 0 {
 		c.mu.Unlock() // more takes locks that come before it

@@ -51,6 +51,7 @@ type Replica struct {
 	level      atomic.Uint32 // feature level in force
 	noRoom     atomic.Bool   // the disk is nearly full: clients' writes are refused
 	memory     memoryAccount
+	large      largeBuffers
 	stats      serverStats
 	meters     *Meters
 	broken     breakdown
