@@ -10,6 +10,8 @@ import (
 	"github.com/zooid-project/zooid/authprovider/key"
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/external"
+	"github.com/zooid-project/zooid/internal/runbook"
 )
 
 // addProviders registers the provider that comes with the program: Apache's sample.
@@ -42,6 +44,15 @@ func authOptions(cfg *config.Config) (auth.Options, error) {
 		p, err := authprovider.Open(name)
 		if err != nil {
 			return o, fmt.Errorf("set up authentication (authProvider.N): %w", err)
+		}
+		o.Providers = append(o.Providers, p)
+	}
+	for _, e := range a.External {
+		p, err := external.New(external.Options{
+			Scheme: e.Scheme, Target: e.Target, Timeout: a.ExternalTimeout, Cache: a.ExternalCache, Concurrency: a.ExternalConcurrency, CAFile: a.CAFile,
+		})
+		if err != nil {
+			return o, runbook.Errorf("ZD-1228", "%w", err)
 		}
 		o.Providers = append(o.Providers, p)
 	}

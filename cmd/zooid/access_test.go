@@ -3,12 +3,15 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/zooid-project/zooid/authprovider/key"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // configured returns the configuration that lines make, of a server alone.
@@ -41,5 +44,43 @@ func TestProviderByName(t *testing.T) {
 	}
 	if _, err := auth.New(o); err == nil {
 		t.Error("a scheme that nobody serves is enforced")
+	}
+}
+
+// TestExternalScheme: a script of a few lines judges the credentials of a scheme; one that
+// isn't there ends the start.
+func TestExternalScheme(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "judge")
+	const text = `#!/bin/sh
+while read -r question; do
+	request=$(echo "$question" | sed 's/.*"request":\([0-9]*\).*/\1/')
+	case $question in
+	*'"scheme":"corp","credential":"YW5uOnNlY3JldA=="'*) echo "{\"request\":$request,\"ids\":[\"ann\",\"staff\"]}" ;;
+	*) echo "{\"request\":$request,\"refused\":\"wrong password\"}" ;;
+	esac
+done
+`
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o, err := configured(t, "authProvider.corp=exec:"+script+"\nenforce.auth.enabled=true\nenforce.auth.schemes=corp\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := auth.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := jute.ID{Scheme: "ip", ID: "10.0.0.1"}
+	proof, err := r.Authenticate(nil, address, &jute.AuthPacket{Scheme: "corp", Auth: []byte("ann:secret")}, nil)
+	if err != nil || len(proof.IDs) != 2 || proof.IDs[0] != (jute.ID{Scheme: "corp", ID: "ann"}) {
+		t.Errorf("%+v, %v", proof, err)
+	}
+	if _, err = r.Authenticate(nil, address, &jute.AuthPacket{Scheme: "corp", Auth: []byte("ann:guess")}, nil); !errors.Is(err, auth.ErrFailed) {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if _, err := configured(t, "authProvider.corp=exec:"+script+".missing\n"); runbook.Code(err) != "ZD-1228" {
+		t.Errorf("a program that isn't there: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func Changed(a, b *Config) []string {
 	if !slices.Equal(a.Auth.SASLSuperUsers, b.Auth.SASLSuperUsers) {
 		names = append(names, "superUser")
 	}
-	if !slices.Equal(a.Auth.Schemes, b.Auth.Schemes) {
+	if !slices.Equal(a.Auth.Schemes, b.Auth.Schemes) || !slices.Equal(a.Auth.Providers, b.Auth.Providers) || !slices.Equal(a.Auth.External, b.Auth.External) {
 		names = append(names, "authProvider.N")
 	}
 	slices.Sort(names)

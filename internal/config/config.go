@@ -141,20 +141,31 @@ type Auth struct {
 	SuperDigest                             Secret // user:BASE64(HASH(user:password)); empty for none
 	X509SuperUser                           string // a distinguished name
 	SASLSuperUsers                          []string
-	SASLSuperPassword                       Secret   // of the user super, instead of the one in the login file
-	SASLAnyUser                             string   // the ACL id any SASL user matches
-	SASLMechanisms                          []string // by which clients may log in, as far as the login file has what they need
-	KerberosRules                           string   // that make user names of principals
-	KerberosRemoveHost, KerberosRemoveRealm bool     // an identity lacks the host, the realm of its principal
-	SASLSection                             string   // of the login configuration file
-	LoginConfig                             string   // path of the JAAS file
-	AllowFailedSASL                         bool     // a client goes on after failed SASL
-	Schemes                                 []string // of the providers configured besides digest and ip: sasl, x509, ensemble
-	Providers                               []string // registered names of those in package authprovider, each once
-	EnsembleNames                           []string // names that a client of the scheme ensemble may call this ensemble by
-	RequireSASL                             bool     // short for Enforce with sasl alone
-	Enforce                                 bool     // every connection must authenticate
-	EnforceSchemes                          []string // by one of these
+	SASLSuperPassword                       Secret        // of the user super, instead of the one in the login file
+	SASLAnyUser                             string        // the ACL id any SASL user matches
+	SASLMechanisms                          []string      // by which clients may log in, as far as the login file has what they need
+	KerberosRules                           string        // that make user names of principals
+	KerberosRemoveHost, KerberosRemoveRealm bool          // an identity lacks the host, the realm of its principal
+	SASLSection                             string        // of the login configuration file
+	LoginConfig                             string        // path of the JAAS file
+	AllowFailedSASL                         bool          // a client goes on after failed SASL
+	Schemes                                 []string      // of the providers configured besides digest and ip: sasl, x509, ensemble
+	Providers                               []string      // registered names of those in package authprovider, each once
+	External                                []External    // schemes that a program or an endpoint judges, by name
+	ExternalTimeout                         time.Duration // for the answer of such a program or endpoint (authProvider.SCHEME=exec:… or https://…)
+	ExternalCache                           time.Duration // how long such an answer counts again for the same credential from the same address; 0 for never
+	ExternalConcurrency                     int           // questions to one such program or endpoint at a time; half of them may be about one address
+	CAFile                                  string        // PEM certificates that vouch for HTTPS endpoints of authentication; "" for the system's
+	EnsembleNames                           []string      // names that a client of the scheme ensemble may call this ensemble by
+	RequireSASL                             bool          // short for Enforce with sasl alone
+	Enforce                                 bool          // every connection must authenticate
+	EnforceSchemes                          []string      // by one of these
+}
+
+// External is a scheme that a program or an endpoint judges.
+type External struct {
+	Scheme string
+	Target string // exec:/path, or a URL
 }
 
 // TLS is the key material and rules of one kind of port.

@@ -36,12 +36,14 @@ func (l *loader) familyRules() {
 		switch {
 		case strings.HasPrefix(name, "authProvider."):
 			scheme, ok := schemes[value]
-			if !ok && slices.Contains(authprovider.Names(), value) {
+			if strings.Contains(value, ":") {
+				l.external(name, strings.TrimPrefix(name, "authProvider."), value)
+			} else if !ok && slices.Contains(authprovider.Names(), value) {
 				if !slices.Contains(a.Providers, value) {
 					a.Providers = append(a.Providers, value)
 				}
 			} else if !ok {
-				l.fail("ZD-1003", name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth, and those compiled into this program (package authprovider): %s",
+				l.fail("ZD-1003", name, "refused: Java classes can't be loaded; allowed: the providers %s of org.apache.zookeeper.server.auth, those compiled into this program (package authprovider): %s, and exec:/PROGRAM or https://URL in authProvider.SCHEME",
 					alternatives(providerNames()), compiledIn())
 			} else if scheme != "digest" && scheme != "ip" { // those are always there
 				l.addScheme(scheme)
@@ -51,6 +53,17 @@ func (l *loader) familyRules() {
 				a.SASLSuperUsers = append(a.SASLSuperUsers, value)
 			}
 		}
+	}
+}
+
+// external takes a scheme that a program or an endpoint judges: authProvider.SCHEME=exec:/path.
+func (l *loader) external(key, scheme, target string) {
+	if strings.Trim(scheme, "0123456789") == "" {
+		l.fail("ZD-1002", key, "write authProvider. and the name of the scheme that it serves, such as authProvider.ldap")
+	} else if err := authprovider.CheckScheme(scheme); err != nil {
+		l.fail("ZD-1002", key, "%v", err)
+	} else {
+		l.c.Auth.External = append(l.c.Auth.External, External{scheme, target})
 	}
 }
 

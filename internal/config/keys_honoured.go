@@ -107,6 +107,10 @@ func authKeys() []key {
 		honour("DigestAuthenticationProvider.digestAlg", asProp, text, "SHA1", func(c *Config) any { return &c.Auth.DigestAlg }).of(digestAlgs...),
 		honour("X509AuthenticationProvider.superUser", asProp, text, "", func(c *Config) any { return &c.Auth.X509SuperUser }),
 		honour("ensembleAuthName", asProp, list, "", func(c *Config) any { return &c.Auth.EnsembleNames }),
+		honour("auth.external.timeoutMs", asProp, millis, "5000", func(c *Config) any { return &c.Auth.ExternalTimeout }).in(1, 60_000),
+		honour("auth.external.cacheMs", asProp, millis, "60000", func(c *Config) any { return &c.Auth.ExternalCache }).in(0, 86_400_000),
+		honour("auth.external.concurrency", asProp, integer, "8", func(c *Config) any { return &c.Auth.ExternalConcurrency }).in(1, 256),
+		honour("auth.caFile", asProp, path, "", func(c *Config) any { return &c.Auth.CAFile }),
 		honour("enforce.auth.enabled", asProp, boolean, "false", func(c *Config) any { return &c.Auth.Enforce }),
 		honour("enforce.auth.schemes", asProp, list, "", func(c *Config) any { return &c.Auth.EnforceSchemes }),
 	}

@@ -126,7 +126,7 @@ func (l *loader) authRules() {
 	}
 	for _, mechanism := range a.SASLMechanisms {
 		if !slices.Contains(saslMechanisms, mechanism) {
-			l.fail("sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism), alternatives(saslMechanisms))
+			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism), alternatives(saslMechanisms))
 		}
 	}
 	name := "enforce.auth.schemes"
@@ -141,7 +141,7 @@ func (l *loader) authRules() {
 		l.fail("ZD-1004", name, "enforce.auth.enabled=true needs at least one scheme here")
 	}
 	for _, scheme := range a.EnforceSchemes {
-		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 {
+		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 || slices.ContainsFunc(a.External, func(e External) bool { return e.Scheme == scheme }) {
 			continue // what a provider serves is checked once it is open
 		}
 		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))

@@ -19,7 +19,7 @@ func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte
 		return nil, fmt.Errorf("authenticate by scheme %s: too many logins from its address have failed; one a second is judged: %w", scheme, auth.ErrFailed)
 	}
 	proof, err := r.auth.Authenticate(nil, address, &jute.AuthPacket{Scheme: scheme, Auth: credential}, r.dataOf)
-	if errors.Is(err, auth.ErrFailed) || r.auth.Guessed(nil, proof.IDs) {
+	if err != nil && !errors.Is(err, auth.ErrWrongEnsemble) || r.auth.Guessed(nil, proof.IDs) {
 		r.throttle.Failed(address, r.now())
 	}
 	return proof.IDs, err

@@ -74,6 +74,7 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 func (t *readBatch) request(xid int32, op *op, body []byte) error {
 	if op.kind == kindLogin {
 		t.release()
+		t.hand() // a login may take its time
 		return t.r.login(t.c, xid, op, body)
 	}
 	if !t.r.auth.Satisfied(t.c.identities()) {
@@ -214,12 +215,11 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	if err == nil {
 		proof, err = r.auth.Authenticate(old, c.address, &p, r.dataOf)
 	}
-	undecided := errors.Is(err, authprovider.ErrUndecided)
-	if guessable && (err != nil && !undecided || r.auth.Guessed(old, proof.IDs)) {
+	if guessable && (err != nil || r.auth.Guessed(old, proof.IDs)) {
 		r.throttle.Failed(c.address, r.now())
 	}
 	switch {
-	case undecided:
+	case errors.Is(err, authprovider.ErrUndecided):
 		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote, "session", SessionText(c.session), "err", err)
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing

@@ -117,4 +117,7 @@ var securing = []Entry{
 	{"ZD-1227", "A reload could not read key or trust stores",
 		"The files of the stores can't be read; the message says why. The stores that were read before stay in use, and everything else is reloaded.",
 		"Replace the files by valid ones and reload again."},
+	{"ZD-1228", "A program or endpoint that judges credentials can't be used",
+		"authProvider.SCHEME names a program that isn't there, can't be run, or can be changed by others than its owner; or a URL to which credentials would go in clear.",
+		"Correct the line, or the permissions of the program. See docs/configuration.md."},
 }

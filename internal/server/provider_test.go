@@ -164,3 +164,43 @@ func TestFailedLoginsAreThrottled(t *testing.T) {
 		}
 	}
 }
+
+// hanging is a provider that judges nobody until it is told to.
+type hanging struct {
+	club
+	asked, release chan struct{}
+}
+
+func (hanging) Scheme() string { return "hanging" }
+func (h hanging) HandleAuthentication(authprovider.Request) (authprovider.Identities, error) {
+	h.asked <- struct{}{}
+	<-h.release
+	return authprovider.Identities{IDs: []string{"ann"}}, nil
+}
+
+// TestSlowProvider: while a provider thinks, the others' requests are answered, and what the
+// client itself has sent before.
+func TestSlowProvider(t *testing.T) {
+	t.Parallel()
+	h := hanging{asked: make(chan struct{}), release: make(chan struct{})}
+	addr := open(t, Options{Auth: auth.Options{Providers: []authprovider.Provider{h}}}).Addrs()[0].String()
+	slow, other := connect(t, addr, 0, nil), connect(t, addr, 0, nil)
+	both := slow.request(nil, jute.OpCreate, creating("/slow", nil, 0))
+	if _, err := slow.conn.Write(slow.request(both, jute.OpAuth, authPacket("hanging", "ann"))); err != nil {
+		t.Fatal(err)
+	}
+	<-h.asked
+	if h, _ := other.call(jute.OpCreate, creating("/other", nil, 0)); h.Err != jute.OK {
+		t.Errorf("another client's write: %v", h.Err)
+	}
+	if h, _ := other.call(jute.OpSync, (&jute.PathRequest{Path: "/"}).Append); h.Err != jute.OK {
+		t.Errorf("another client's sync: %v", h.Err)
+	}
+	if h, _ := other.call(jute.OpGetData, reading("/slow", false)); h.Err != jute.OK {
+		t.Errorf("what the client wrote before: %v", h.Err)
+	}
+	close(h.release)
+	if h, _ := slow.reply(); h.Err != jute.OK {
+		t.Error(h.Err)
+	}
+}

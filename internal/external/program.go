@@ -1,0 +1,187 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startsPerSecond bounds how often a program that dies is started anew, beyond as many times
+// as there may be copies of it.
+const startsPerSecond = 10
+
+// errPermissions is about a program that others than its owner may change.
+var errPermissions = errors.New("others than its owner may change it; chmod go-w")
+
+// A program answers on its standard output. Copies of it are kept for the next question.
+type program struct {
+	args []string
+
+	mu     sync.Mutex
+	idle   []*process
+	closed bool
+	starts float64   // that may come at once
+	burst  float64   // the most of them
+	paid   time.Time // when starts was reckoned
+}
+
+// A process is a copy of a program that runs.
+type process struct {
+	cmd     *exec.Cmd
+	in, out *os.File // its standard input and output; deadlines count for them
+}
+
+func newProgram(args []string, copies int) (*program, error) {
+	file, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("find the program: %w", err)
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("find the program: %w", err)
+	}
+	if st.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("use the program %s: %w", file, errPermissions)
+	}
+	return &program{args: args, starts: float64(copies), burst: float64(copies), paid: time.Now()}, nil
+}
+
+func (p *program) ask(ctx context.Context, q *question) (*answer, error) {
+	c, used, err := p.take()
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.ask(ctx, q)
+	if err != nil {
+		c.kill()
+		if used && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)) {
+			return p.ask(ctx, q) // it ended while it waited; at last a new one is asked
+		}
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.kill()
+		return a, nil
+	}
+	p.idle = append(p.idle, c)
+	return a, nil
+}
+
+// take returns a copy of the program that waits for a question, and whether it has answered
+// one before.
+func (p *program) take() (c *process, used bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 {
+		c = p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return c, true, nil
+	}
+	now := time.Now()
+	p.starts = min(p.burst, p.starts+now.Sub(p.paid).Seconds()*startsPerSecond)
+	p.paid = now
+	switch {
+	case p.closed:
+		return nil, false, errors.New("the server stops")
+	case p.starts < 1:
+		return nil, false, fmt.Errorf("the program ends too often; it is started %d times a second", startsPerSecond)
+	}
+	p.starts--
+	c, err = start(p.args)
+	return c, false, err
+}
+
+func (p *program) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, c := range p.idle {
+		c.kill()
+	}
+	p.idle = nil
+}
+
+// start starts a copy. It has nothing of the server's environment, where secrets may be, but
+// the path of programs.
+func start(args []string) (*process, error) {
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		childIn.Close()
+		in.Close()
+		return nil, err
+	}
+	c := &process{cmd: exec.Command(args[0], args[1:]...), in: in, out: out}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Env, c.cmd.Dir = childIn, childOut, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/"
+	ownGroup(c.cmd)
+	err = c.cmd.Start()
+	childIn.Close()
+	childOut.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		return nil, fmt.Errorf("start the program: %w", err)
+	}
+	return c, nil
+}
+
+// ask sends a question and waits for the line that answers it. After an error the process
+// is of no use.
+func (c *process) ask(ctx context.Context, q *question) (*answer, error) {
+	line, err := q.line()
+	if err != nil {
+		return nil, err
+	}
+	by, _ := ctx.Deadline()
+	if err := errors.Join(c.in.SetWriteDeadline(by), c.out.SetReadDeadline(by)); err != nil {
+		return nil, err
+	}
+	if _, err := c.in.Write(line); err != nil {
+		return nil, fmt.Errorf("it takes no question: %w", unnamed(err))
+	}
+	b, chunk := []byte(nil), make([]byte, 4<<10)
+	for {
+		n, err := c.out.Read(chunk)
+		if err != nil {
+			return nil, fmt.Errorf("no answer came: %w", unnamed(err))
+		}
+		b = append(b, chunk[:n]...)
+		end := bytes.IndexByte(b, '\n')
+		switch {
+		case end < 0 && len(b) > answerBytesMax, end > answerBytesMax:
+			return nil, errTooLong
+		case end >= 0 && end < len(b)-1:
+			return nil, errors.New("something follows the line of the answer")
+		case end >= 0:
+			return parseAnswer(b[:end], q.Request)
+		}
+	}
+}
+
+// unnamed returns what a file's error says without the file, which is a pipe.
+func unnamed(err error) error {
+	if named := (*os.PathError)(nil); errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
+// kill ends the process and those that it has started.
+func (c *process) kill() {
+	killGroup(c.cmd)
+	c.in.Close()
+	c.out.Close()
+	go c.cmd.Wait() // it has been killed; its status says no more
+}

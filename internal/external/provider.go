@@ -1,0 +1,129 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/zooid-project/zooid/authprovider"
+)
+
+// Options say how a program or an endpoint is asked.
+type Options struct {
+	Scheme      string        // that it serves
+	Target      string        // exec:/path of a program with arguments, or an https:// URL
+	Timeout     time.Duration // for an answer, and for the wait for one's turn
+	Cache       time.Duration // how long an answer that lets a client in is used again; 0 for never
+	Concurrency int           // questions at a time
+	CAFile      string        // PEM certificates of those who vouch for the endpoint; "" for the system's
+}
+
+// A Provider is the scheme of a program or an endpoint.
+type Provider struct {
+	o     Options
+	asks  asker
+	turns *turns
+	known cache
+	last  atomic.Uint64 // request
+}
+
+// An asker brings a question to where it is answered.
+type asker interface {
+	ask(ctx context.Context, q *question) (*answer, error)
+	close()
+}
+
+// CheckTarget returns an error that says what is wrong with a value of authProvider.SCHEME,
+// or nil.
+func CheckTarget(target string) error {
+	if command, ok := strings.CutPrefix(target, "exec:"); ok {
+		if !strings.HasPrefix(command, "/") {
+			return errors.New("write the program with its whole path, as exec:/usr/local/lib/judge")
+		}
+		return nil
+	}
+	u, err := url.Parse(target)
+	switch {
+	case err != nil || u.Host == "":
+		return errors.New("it is no URL")
+	case u.User != nil:
+		return errors.New("an URL with a password would be shown in logs; leave it out")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme != "http":
+		return errors.New("write exec:, https:// or http://")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return errors.New("credentials would cross the network in clear; use https")
+	}
+	return nil
+}
+
+// New returns the provider, once what it will ask could be there: a program that can't be
+// run, or that others may replace, is an error.
+func New(o Options) (*Provider, error) {
+	err := errors.Join(authprovider.CheckScheme(o.Scheme), CheckTarget(o.Target))
+	if err != nil {
+		return nil, fmt.Errorf("set up the scheme %s by %.200q: %w", o.Scheme, o.Target, err)
+	}
+	p := &Provider{o: o, turns: newTurns(o.Concurrency), known: cache{last: o.Cache}}
+	if command, ok := strings.CutPrefix(o.Target, "exec:"); ok {
+		p.asks, err = newProgram(strings.Fields(command), o.Concurrency)
+	} else {
+		p.asks, err = newEndpoint(o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set up the scheme %s: %w", o.Scheme, err)
+	}
+	return p, nil
+}
+
+// Close ends the programs that wait for questions.
+func (p *Provider) Close() { p.asks.close() }
+
+// Scheme returns the name that the configuration gives.
+func (p *Provider) Scheme() string { return p.o.Scheme }
+
+// IsValid takes every id that an answer may have.
+func (p *Provider) IsValid(id string) bool { return isID(id) && len(id) <= idsBytesMax }
+
+// IsAuthenticated returns true.
+func (p *Provider) IsAuthenticated() bool { return true }
+
+// HandleAuthentication asks the program or the endpoint.
+func (p *Provider) HandleAuthentication(r authprovider.Request) (authprovider.Identities, error) {
+	if len(r.Auth) > credentialBytesMax {
+		return authprovider.Identities{}, fmt.Errorf("the credential has %d bytes, the most allowed is %d", len(r.Auth), credentialBytesMax)
+	}
+	key := p.known.key(&r)
+	if ids, ok := p.known.get(key, time.Now()); ok {
+		return ids, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.o.Timeout)
+	defer cancel()
+	if err := p.turns.take(ctx, r.Address); err != nil {
+		return authprovider.Identities{}, fmt.Errorf("%w: %w", err, authprovider.ErrUndecided)
+	}
+	defer p.turns.give(r.Address)
+	if ids, ok := p.known.get(key, time.Now()); ok { // another connection has asked meanwhile
+		return ids, nil
+	}
+	a, err := p.asks.ask(ctx, &question{Request: p.last.Add(1), Scheme: r.Scheme, Credential: r.Auth, Address: r.Address})
+	switch {
+	case err != nil:
+		return authprovider.Identities{}, fmt.Errorf("ask %.200q: %w: %w", p.o.Target, err, authprovider.ErrUndecided)
+	case a.Refused != nil:
+		return authprovider.Identities{}, a.refusal(&r)
+	}
+	now, ids := time.Now(), authprovider.Identities{IDs: a.IDs, Super: a.Super}
+	if a.Seconds != nil {
+		ids.Expires = now.Add(time.Duration(*a.Seconds) * time.Second)
+	}
+	p.known.put(key, ids, now)
+	return ids, nil
+}
