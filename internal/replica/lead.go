@@ -126,9 +126,6 @@ func (r *Replica) Expire(now, last int64) {
 	if !r.leader.IsLeader {
 		return
 	}
-	if stalled > 0 {
-		r.expiry.learn(r.heardAt) // the time of the stall is added to when each session was last heard
-	}
 	if r.expiry.excuse(now, stalled) {
 		r.log.Warn("this server was stalled; no session is blamed for it, each gets its full timeout again", "ms", now-last)
 	}

@@ -89,7 +89,7 @@ func (r *Replica) LocalSessionExpiries(wall time.Time, limit int) (list []Sessio
 func (r *Replica) ends(e *expiry, session int64, timeout int32) int64 {
 	heard := r.heardAt(session)
 	if l := e.sessions[session]; l != nil {
-		heard = max(heard, l.heard)
+		heard = e.heardOf(l, heard)
 	}
 	return max((heard+int64(timeout))/e.tick+1, e.next) * e.tick
 }

@@ -188,9 +188,6 @@ func (r *Replica) expireLocal(now, stalled int64) {
 	if len(own.sessions) == 0 {
 		return
 	}
-	if stalled > 0 {
-		own.expiry.learn(r.heardAt)
-	}
 	own.expiry.excuse(now, stalled)
 	for _, id := range own.expiry.due(now, r.heardAt) {
 		if own.sessions[id].enter != nil {

@@ -211,10 +211,8 @@ var mutants = []mutant{
 		}
 `)},
 	{"a leader's own clients not heard", "session expired too early", "quiet", one("replica/expiry.go",
-		`			l.heard = max(l.heard, heardAt(id))
-`, `			if !$P {
-				l.heard = max(l.heard, heardAt(id))
-			}
+		`			e.settle(l, heardAt(id))
+`, `			e.settle(l, chosen($P, 0, heardAt(id)))
 `)},
 	{"silence of a stalled leader counts", "sessions expired by a paused server", "pauses", one("replica/expiry.go",
 		`	case ms > stallMs:
