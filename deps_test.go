@@ -22,6 +22,7 @@ jute:
 internal/metrics:
 internal/metrics/expose: internal/metrics
 internal/lograte:
+internal/audit:
 internal/config:  authprovider internal/runbook
 internal/runbook:
 internal/freeport:
@@ -53,7 +54,7 @@ internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/res
 internal/replica: authprovider jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit
 internal/admin:   jute internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
@@ -80,7 +81,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/migrate/compare internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/migrate/compare internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -106,6 +106,7 @@ func told(t *testing.T, dir string, settings ...string) string {
 	o, err := serverOptions(cfg, log)
 	var b strings.Builder
 	digest(&b, reflect.ValueOf(o), 0)
+	digest(&b, reflect.ValueOf(auditOptions(&cfg.Audit, nil, log)), 0)
 	digest(&b, reflect.ValueOf(portOptions(&cfg.TLS, "", log)), 0)
 	if cfg.Quorum.TLS.Enabled {
 		digest(&b, reflect.ValueOf(peerPortOptions(&cfg.Quorum.TLS, log)), 0)

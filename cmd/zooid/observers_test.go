@@ -5,17 +5,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -126,6 +129,59 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 	defer answer.Body.Close()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "\nznode_count ") {
 		t.Errorf("%v, status %d: %q", err, answer.StatusCode, text)
+	}
+}
+
+// TestAuditKeys: a server says when it starts and stops, in the file and form that the keys name; one that can't open the
+// file doesn't start.
+func TestAuditKeys(t *testing.T) {
+	dir := t.TempDir()
+	cfg := &config.Config{Audit: config.Audit{
+		Enabled: true, File: filepath.Join(dir, "audit.log"), FileMiB: 1, FilesKept: 1, Format: "json", Reads: true, Logins: true, Refusals: true, Hashes: true,
+	}}
+	o := server.Options{Audit: auditSettings(&cfg.Audit), Log: slog.New(slog.DiscardHandler)}
+	if a := o.Audit; !a.Reads || !a.Logins || !a.Refusals || !a.Hashes {
+		t.Errorf("%+v", a)
+	}
+	trail, err := beginTrail(cfg, &o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trail.opened(nil)
+	trail.opened(nil) // it heals by itself
+	trail.end()
+	text, err := os.ReadFile(cfg.Audit.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		var entry struct{ Operation, Result string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		got = append(got, entry.Operation+" "+entry.Result)
+	}
+	if want := []string{"serverStart success", "serverStop invoked"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	cfg.Audit.File = filepath.Join(dir, "no", "audit.log")
+	if _, err := beginTrail(cfg, &o, nil); runbook.Code(err) != "ZD-1125" {
+		t.Errorf("%v", err)
+	}
+	if none, err := beginTrail(cfg, &server.Options{}, nil); err != nil || none.log != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+	var stderr bytes.Buffer
+	cfg.Audit.File, cfg.Audit.Format = "", "text"
+	failing, err := beginTrail(cfg, &o, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing.opened(errors.New("no disk"))
+	failing.end()
+	if !strings.HasSuffix(stderr.String(), "operation=serverStart\tresult=failure\n") {
+		t.Errorf("%q", stderr.String())
 	}
 }
 

@@ -64,6 +64,11 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		return cantStart(err, stderr)
 	}
 	defer seen.close()
+	trail, err := beginTrail(cfg, &opt, stderr)
+	if err != nil {
+		return cantStart(err, stderr)
+	}
+	defer trail.end()
 	defer followLevel(level, log)()
 	addProcessor()
 	again := newReloader(args, cfg, &opt, log)
@@ -85,6 +90,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 		if err != nil && stop.Err() != nil {
 			return 0 // it was waiting for its peers
 		}
+		trail.opened(err)
 		if err != nil {
 			return cantStart(err, stderr)
 		}
@@ -262,7 +268,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		SnapshotsKept:   snapshotsKept(&cfg.Storage),
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
-		Log: log, Version: versionText(),
+		Audit: auditSettings(&cfg.Audit), Log: log, Version: versionText(),
 	}
 	if cfg.Client.Port >= 0 {
 		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}

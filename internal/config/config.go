@@ -34,12 +34,26 @@ type Config struct {
 	Admin      Admin
 	Log        Log
 	Metrics    Metrics
+	Audit      Audit
 }
 
 // Log is the server's own log, on standard error.
 type Log struct {
 	Format string // text for people, or json
 	Level  string // debug, info, warn or error: the least level that is logged
+}
+
+// Audit is the audit log.
+type Audit struct {
+	Enabled   bool   // who changes what is written as Apache writes it
+	File      string // the audit log; without one it goes to standard error
+	FileMiB   int    // a file of that size is renamed, and another one begun
+	FilesKept int    // renamed files that are kept
+	Format    string // text, which is Apache's, or json
+	Reads     bool   // requests that change nothing are audited, too
+	Logins    bool   // logins are audited, too
+	Refusals  bool   // refused connections and requests are audited, too, and reads that an ACL forbids
+	Hashes    bool   // changes have the SHA-256 of the data before and after
 }
 
 // Metrics is the endpoint for Prometheus.

@@ -137,7 +137,7 @@ func table() map[string]key {
 func rows() []key {
 	var all []key
 	for _, part := range [][]key{
-		basicKeys(), storageKeys(), logKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
+		basicKeys(), storageKeys(), logKeys(), auditKeys(), limitKeys(), clusterKeys(), electionKeys(), treeKeys(), authKeys(),
 		saslKeys(), tlsKeys("ssl.", asProp, func(c *Config) *TLS { return &c.TLS }),
 		tlsKeys("ssl.quorum.", asProp, func(c *Config) *TLS { return &c.Quorum.TLS.TLS }),
 		tlsPortKeys(), adminKeys(), absentKeys(), unusedKeys(), refusedKeys(),

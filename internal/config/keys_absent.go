@@ -35,7 +35,6 @@ func absentKeys() []key {
 		unused("leaderServes", asProp, yesNo, "yes", "the leader serves clients as any server does"),
 		unused("tcpKeepAlive", asProp, boolean, "false", "connections between servers carry heartbeats, which find a dead one"),
 		unused("fips-mode", asProp, boolean, "true", "TLS is the same in either mode; host names are verified as the ssl keys say"),
-		unused("audit.enable", asProp, boolean, "false", "there is no audit log yet; nothing is audited"),
 		unused("java.security.krb5.conf", onlyD, path, "", "a server needs its keytab alone; the realm is that of its principal"),
 		unused("ssl.authProvider", asProp, text, "x509", "there is one provider for certificates").of("x509"),
 	}, endpointKeys()...)

@@ -46,6 +46,21 @@ func logKeys() []key {
 	}
 }
 
+// auditKeys are about the audit log.
+func auditKeys() []key {
+	return []key{
+		honour("audit.enable", asProp, boolean, "false", func(c *Config) any { return &c.Audit.Enabled }),
+		honour("audit.file", asProp, path, "", func(c *Config) any { return &c.Audit.File }),
+		honour("audit.fileSizeInMb", asProp, integer, "10", func(c *Config) any { return &c.Audit.FileMiB }).in(1, 1<<20),
+		honour("audit.filesKept", asProp, integer, "10", func(c *Config) any { return &c.Audit.FilesKept }).in(0, 1000),
+		honour("audit.format", asProp, text, "text", func(c *Config) any { return &c.Audit.Format }).of("text", "json"),
+		honour("audit.reads", asProp, boolean, "false", func(c *Config) any { return &c.Audit.Reads }),
+		honour("audit.logins", asProp, boolean, "false", func(c *Config) any { return &c.Audit.Logins }),
+		honour("audit.refusals", asProp, boolean, "false", func(c *Config) any { return &c.Audit.Refusals }),
+		honour("audit.hashes", asProp, boolean, "false", func(c *Config) any { return &c.Audit.Hashes }),
+	}
+}
+
 // juteMaxBufferMax is the server's own limit, server.MaxFrameMax.
 const juteMaxBufferMax = 16 << 20
 

@@ -128,7 +128,7 @@ func (r *Replica) readMore(c *Client) {
 			return
 		}
 		var t requestMetrics
-		t.add(r.meters, c, req.code(), req.body, c.out[before:])
+		t.add(r, c, req, req.body, c.out[before:])
 		t.flush(r.meters, c)
 		if req.long {
 			c.longDone++

@@ -54,6 +54,10 @@ type Options struct {
 	// Observe, if not nil, sees each evaluated request before its client does. It
 	// is called while the replica is held: it may not call it back.
 	Observe func(*tree.Result)
+	// Answered, if not nil, sees each request that is no write, and each that is refused, with
+	// its answer's code; of a login by SASL there is no record. It is called while the client
+	// is held: it may call back neither.
+	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, refused bool)
 }
 
 // Serving is how a server serves, as its configuration says: one value from there to the
@@ -151,7 +155,7 @@ func New(o Options) *Replica {
 		},
 		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore, alone: o.Servers == 0,
 		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
-		now: o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe,
+		now: o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
 		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, tree: o.Tree, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
 	}

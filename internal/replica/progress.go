@@ -48,6 +48,10 @@ func (r *Replica) countEntry(e quorum.Entry, now int64) {
 	}
 }
 
+// Replaying reports whether nothing of a leader's term was applied yet. It is for
+// Options.Observe alone, which is called while the replica is held.
+func (r *Replica) Replaying() bool { return r.progress.replaying }
+
 // led accounts for a change of leader; mu is held alone, and r.leader is still
 // the old one. now is in ms.
 func (r *Replica) led(l quorum.Leadership, now int64) {

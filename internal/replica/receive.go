@@ -101,7 +101,7 @@ func (t *readBatch) request(xid int32, op *op, body []byte) error {
 			return t.enqueue(&req, body)
 		}
 		t.c.out = out
-		t.metrics.add(t.r.meters, t.c, req.code(), body, out[start:])
+		t.metrics.add(t.r, t.c, &req, body, out[start:])
 		t.count++
 		t.last = req
 		if t.work += readWork(len(body), len(out)-start); t.work >= readWorkMax {
@@ -224,19 +224,29 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing
 	case errors.Is(err, auth.ErrWrongEnsemble):
+		r.tried(c, op, body, jute.ErrAuthFailed)
 		c.CloseAfter(err.Error())
 		return ErrClosing
 	case err != nil:
 		r.clientLog.Warn("a client failed to authenticate", "client", c.remote, "session", SessionText(c.session), "err", err)
 		r.stats.authFailed.Add(1)
+		r.tried(c, op, body, jute.ErrAuthFailed)
 		c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrAuthFailed}, nil)
 		c.CloseAfter("it failed to authenticate")
 		return ErrClosing
 	}
 	r.expiring.note(c, &proof)
 	c.ids.Store(&proof.IDs)
+	r.tried(c, op, body, jute.OK)
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
+}
+
+// tried tells of a login.
+func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code) {
+	if r.seeAnswer != nil {
+		r.seeAnswer(c, op.code, body, code, false)
+	}
 }
 
 // throttled ends the connection of a client from whose address too many logins have failed.

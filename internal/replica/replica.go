@@ -34,6 +34,8 @@ type Replica struct {
 	kick      func()        // tells the quorum that the outbox or syncs wait
 	// observe, if not nil, sees each evaluated request before its client does.
 	observe func(*tree.Result)
+	// seeAnswer is Options.Answered.
+	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, refused bool)
 
 	settings          tree.Settings // this server's, for when it leads
 	restore           func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)

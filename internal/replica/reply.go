@@ -101,7 +101,7 @@ func (r *Replica) drain(c *Client, now int64) {
 				c.out = slices.Grow(c.out, c.long.room)
 			}
 		}
-		t.add(r.meters, c, req.code(), req.body, c.out[start:])
+		t.add(r, c, req, req.body, c.out[start:])
 		r.finish(c, req, r.tree.LastZxid(), now)
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/metrics"
@@ -18,7 +19,11 @@ type requestMetrics struct {
 }
 
 // add counts a read, whose reply's frame is given; c.mu is held.
-func (t *requestMetrics) add(m *Meters, c *Client, op jute.Op, request, frame []byte) {
+func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame []byte) {
+	m, op := r.meters, req.code()
+	if r.seeAnswer != nil {
+		r.seeAnswer(c, req.op.code, request, codeIn(frame), req.verdict.refuses())
+	}
 	if op != t.op && t.ops > 0 {
 		m.did(t.op, t.ops)
 		t.ops = 0
@@ -51,6 +56,11 @@ func (t *requestMetrics) flush(m *Meters, c *Client) {
 
 // frameLengthSize is what a frame has before its ReplyHeader.
 const frameLengthSize = 4
+
+// codeIn returns the code of a reply's frame.
+func codeIn(frame []byte) jute.Code {
+	return jute.Code(int32(binary.BigEndian.Uint32(frame[frameLengthSize+jute.ReplyHeaderSize-4:])))
+}
 
 // statOverheadBytes is what Apache counts for a Stat that a read returns, also
 // where the reply has none.

@@ -31,6 +31,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 	}
 	if err != nil {
 		r.throttle.Failed(c.address, r.now())
+		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed)
 	}
 	switch {
 	case err == nil:
@@ -62,6 +63,7 @@ func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
 		return nil, err
 	}
 	c.ids.Store(&ids)
+	r.tried(c, &ops[jute.OpSASL], nil, jute.OK)
 	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)
 	return reply, nil
 }

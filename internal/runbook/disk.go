@@ -44,6 +44,9 @@ var disk = []Entry{
 	{"ZD-2031", "Old snapshots and log segments can't be removed",
 		"The file system refuses it. The disk fills up if this persists.",
 		"Check the permissions of the data and log directories, and the file system."},
+	{"ZD-2040", "Lines of the audit log are lost",
+		"The file of the audit log can't be written, or its disk is too slow; the line says why, and how many lines are lost since the start. Clients are served as before.",
+		"Make room, mend the disk, or give audit.file another place and restart. Lines are written again by themselves; zooid_audit_lines{became=\"lost\"} counts those that are not."},
 }
 
 // memory has the codes of what is refused for lack of memory.

@@ -62,6 +62,9 @@ var starting = []Entry{
 	{"ZD-1124", "A recovery of the data directory was cut short",
 		"'zooid recover -new-ensemble' was ended before it was done. The directory holds part of the old data and part of the new.",
 		"Run the same command again; it finishes what it began."},
+	{"ZD-1125", "The audit log can't be opened",
+		"audit.file names a file that this user may not write, or whose directory doesn't exist. No server starts that would not be audited.",
+		"Make the directory, correct the path, or remove audit.enable."},
 }
 
 // securing has the codes of keys, certificates, logins and secrets.

@@ -108,6 +108,7 @@ type Options struct {
 	ReapInterval  time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute int           // znode.container.maxPerMinute
 	ReapNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs, 0 for never
+	Audit         *Audit        // nil for none
 	Log           *slog.Logger
 	Version       string // as the srvr word prints it
 

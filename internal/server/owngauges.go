@@ -25,6 +25,9 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.", "peer", s.peerLag)
 	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.", s.activeVoters)
 	one("zooid_raft_voters", "Servers whose votes count.", func() float64 { return float64(len(s.peer.Status().Voters)) })
+	if s.auditor != nil {
+		reg.Gauges("zooid_audit_lines", "Lines of the audit log since the start, by what became of them.", "became", s.auditor.counts)
+	}
 	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.", func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
 }
 

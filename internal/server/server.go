@@ -64,6 +64,7 @@ type Server struct {
 	listening  chan struct{} // capacity 1: the membership may name other addresses
 	waiting    *waiting      // nil for a server that needn't
 	meters     *replica.Meters
+	auditor    *auditor // nil for none
 	secure     secureCounts
 	pushers    pushers
 	sends      atomic.Uint64 // writes to clients
@@ -97,6 +98,7 @@ func Open(opt Options) (*Server, error) {
 		conns: map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
 		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
+	s.auditor = newAuditor(opt.Audit, s.newID())
 	s.meters = replica.NewMeters(s.gauges())
 	s.stages = newStages(s.meters.Registry)
 	registry, err := auth.New(opt.Auth)
@@ -165,6 +167,7 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 	}
 	cluster := begin.Cluster
 	began, treeOptions := s.now(), restore.Options(cluster, opt.Membership.Change, opt.Settings.FeatureLevel)
+	treeOptions.Changing = s.auditor.changing()
 	early := restore.Begin(opt.DataDir, treeOptions)
 	defer early.GiveUp()
 	limits := spaceLimits(opt)
@@ -203,6 +206,10 @@ func (s *Server) recoverWith(opt Options, members []Member, listener net.Listene
 func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Options) replica.Options {
 	login := o.SASL
 	login.Required = slices.Contains(o.Auth.EnforceSchemes, "sasl")
+	observe := o.observe
+	if s.auditor != nil {
+		observe = s.observed
+	}
 	return replica.Options{
 		ID: o.ID, Servers: len(o.Members), Membership: replica.Membership{Text: o.Membership.Text, Parse: o.Membership.Parse},
 		Serving: o.Serving, Settings: o.Settings, Auth: s.auth, SASL: login, Log: o.Log, ClientLog: s.clientLog, Meters: s.meters,
@@ -210,7 +217,7 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 			return restore.Tree(meta, snap, treeOptions)
 		},
 		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
-		Vet: s.vetReconfig, MembershipChanged: s.noteMembership, Observe: o.observe,
+		Vet: s.vetReconfig, MembershipChanged: s.noteMembership, Observe: observe, Answered: s.auditor.answers(),
 		Panicked: func(e quorum.Entry, cause any, about string) error {
 			return quorum.Panicked(dir, e, cause, "zooid "+o.Version+", "+about)
 		},
@@ -348,6 +355,7 @@ func (s *Server) accept(l net.Listener, secure bool) {
 		if why := s.admit(nc); why != "" {
 			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
 			s.meters.ConnectionRejected.Inc()
+			s.auditor.turnedAway(nc.RemoteAddr().String(), why)
 			nc.Close()
 			continue
 		}

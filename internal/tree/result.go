@@ -56,6 +56,7 @@ type Result struct {
 	Cnx     int64
 	Seq     int64
 	Xid     int32
+	Request *Request // as the log has it: of a change of membership, the last step's
 
 	Time    int64 // of its batch, as the tree took it
 	Outcome Outcome
@@ -79,7 +80,7 @@ func (r *Result) reset(q *Request) {
 		r.Multi[i] = jute.MultiResult{}
 	}
 	*r = Result{
-		Op: q.Op, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Xid: q.Xid,
+		Op: q.Op, Session: q.Session, Cnx: q.Cnx, Seq: q.Seq, Xid: q.Xid, Request: q,
 		Events: r.Events[:0], Multi: r.Multi[:0],
 	}
 }

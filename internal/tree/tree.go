@@ -30,6 +30,10 @@ type Options struct {
 	// FeatureLevelMax. Tests lower it to stand for an older version.
 	LevelMax int32
 
+	// Changing, if not nil, sees the data of each znode that a request creates, changes or
+	// deletes, before it does; a multi may take that back. What doesn't exist is nil.
+	Changing func(path string, before, after []byte)
+
 	// Reconfigure evaluates changes of membership; nil refuses them.
 	Reconfigure Reconfigure
 }
@@ -57,6 +61,7 @@ type Tree struct {
 	totals   totals
 
 	reconfigure Reconfigure
+	changing    func(path string, before, after []byte)
 	levelMax    int32
 
 	// Not state: scratch of the request being applied, and caches.
@@ -121,7 +126,7 @@ func newTree(o Options) *Tree {
 	if alloc == nil {
 		alloc = func(n int) []byte { return make([]byte, n) }
 	}
-	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, levelMax: o.LevelMax}
+	t := &Tree{key: newHashKey(o.Key), quotas: map[string]struct{}{}, reconfigure: o.Reconfigure, changing: o.Changing, levelMax: o.LevelMax}
 	if t.levelMax == 0 {
 		t.levelMax = FeatureLevelMax
 	}

@@ -97,6 +97,9 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 
 // createNode creates a znode to which nothing objects, and returns its Stat.
 func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q *Request, r *Result) jute.Stat {
+	if t.changing != nil {
+		t.changing(path, nil, c.data)
+	}
 	child := newNode{data: c.data, acl: t.internACL(&c.acl), kind: c.kind(), zxid: t.position.zxid, time: t.position.time}
 	switch child.kind {
 	case ephemeral:
@@ -163,6 +166,9 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 // deleteNode deletes a znode to which nothing objects. parentPath is "" for the root.
 func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	n := t.at(slot)
+	if t.changing != nil {
+		t.changing(path, t.data(n), nil)
+	}
 	acl, size, parent := t.acls.entries[n.acl].list, n.size(), n.parent
 	p := t.edit(parent)
 	t.totals.digest -= t.statHash(p)
@@ -201,6 +207,9 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 // changeData sets the data of a znode, to which nothing objects.
 func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, r *Result) jute.Stat {
 	n := t.edit(slot)
+	if t.changing != nil {
+		t.changing(path, t.data(n), data)
+	}
 	more := int64(len(data) - n.size())
 	t.setData(slot, data)
 	t.totals.digest -= t.statHash(n)

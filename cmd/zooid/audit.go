@@ -1,0 +1,81 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/zooid-project/zooid/internal/audit"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/server"
+)
+
+// auditSettings are what the configuration says of the audit log; nil for none.
+func auditSettings(c *config.Audit) *server.Audit {
+	if !c.Enabled {
+		return nil
+	}
+	return &server.Audit{User: processUser(), Reads: c.Reads, Logins: c.Logins, Refusals: c.Refusals, Hashes: c.Hashes}
+}
+
+// auditOptions are those of the log's writer.
+func auditOptions(c *config.Audit, stderr io.Writer, log *slog.Logger) audit.Options {
+	return audit.Options{File: c.File, FileBytes: int64(c.FileMiB) << 20, FilesKept: c.FilesKept, JSON: c.Format == "json", Stderr: stderr, Log: log}
+}
+
+// processUser is as whom this process runs.
+func processUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+// A trail is the audit log of a process: it says when the server starts and stops.
+type trail struct {
+	log     *audit.Log // nil for none
+	user    string
+	started bool
+}
+
+// beginTrail opens the audit log, if there is to be one, and gives it to the server's options.
+func beginTrail(cfg *config.Config, o *server.Options, stderr io.Writer) (*trail, error) {
+	if o.Audit == nil {
+		return &trail{}, nil
+	}
+	l, err := audit.Open(auditOptions(&cfg.Audit, stderr, o.Log))
+	if err != nil {
+		return nil, runbook.Errorf("ZD-1125", "open the audit log: %w", err)
+	}
+	o.Audit.Log = l
+	return &trail{log: l, user: o.Audit.User}, nil
+}
+
+// opened tells of the server's start, or that it failed. A server that starts again by itself goes on.
+func (t *trail) opened(err error) {
+	if t.log == nil || t.started && err == nil {
+		return
+	}
+	t.started = err == nil
+	result := audit.Success
+	if err != nil {
+		result = audit.Failure
+	}
+	t.log.Write(&audit.Entry{Users: []string{t.user}, Operation: audit.ServerStart, Result: result})
+}
+
+// end tells of the server's end, and closes the log.
+func (t *trail) end() {
+	if t.log == nil {
+		return
+	}
+	if t.started {
+		t.log.Write(&audit.Entry{Users: []string{t.user}, Operation: audit.ServerStop, Result: audit.Invoked})
+	}
+	t.log.Close()
+}

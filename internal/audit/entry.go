@@ -1,0 +1,207 @@
+// Package audit writes the audit log: who did what to which znode, as Apache's lines or as JSON, to a file that rotates
+// or to standard error. It never blocks and never fails its callers: what can't be written is counted.
+package audit
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An Entry is one line. Fields that are empty are left out.
+type Entry struct {
+	Session   int64
+	Users     []string // names of the connection's identities
+	IP        string
+	Operation string
+	Znode     string
+	ZnodeType string
+	ACL       string
+	Result    Result
+
+	// What follows is Zooid's own, and comes last.
+	Scheme        string // of a login
+	Error         string // why a read, a login or a connection was refused
+	Before, After string // SHA-256 of the data, in hexadecimal
+}
+
+// A Result is what became of an operation.
+type Result string
+
+// Apache's results.
+const (
+	Success Result = "success"
+	Failure Result = "failure"
+	Invoked Result = "invoked"
+)
+
+// Apache's names of operations.
+const (
+	ServerStart     = "serverStart"
+	ServerStop      = "serverStop"
+	Create          = "create"
+	Delete          = "delete"
+	SetData         = "setData"
+	SetACL          = "setAcl"
+	Multi           = "multiOperation"
+	Reconfig        = "reconfig"
+	EphemeralsGoing = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
+)
+
+// valueBytesMax is what is kept of one value: a path, an ACL or a list of users may have as many bytes as a request.
+const valueBytesMax = 4 << 10
+
+// level is what Apache's log says of an entry.
+func (e *Entry) level() string {
+	if e.Result == Failure {
+		return "ERROR"
+	}
+	return "INFO"
+}
+
+// each calls visit for each field that isn't empty, in Apache's order.
+func (e *Entry) each(visit func(key, value string)) {
+	field := func(key, value string) {
+		if value != "" {
+			visit(key, value)
+		}
+	}
+	if e.Session != 0 {
+		visit("session", sessionText(e.Session))
+	}
+	field("user", strings.Join(e.Users, ","))
+	field("ip", e.IP)
+	field("operation", e.Operation)
+	field("znode", e.Znode)
+	field("znode_type", e.ZnodeType)
+	field("acl", e.ACL)
+	field("result", string(e.Result))
+	field("scheme", e.Scheme)
+	field("error", e.Error)
+	field("before", e.Before)
+	field("after", e.After)
+}
+
+func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
+
+// appendText appends the line that Apache writes by its own logback.xml.
+func (e *Entry) appendText(b []byte, at time.Time) []byte {
+	b = at.AppendFormat(b, "2006-01-02 15:04:05,000 ")
+	b = append(b, e.level()...)
+	b = append(b, " o.a.z.a.Slf4jAuditLogger: "...)
+	first := true
+	e.each(func(key, value string) {
+		if !first {
+			b = append(b, '\t')
+		}
+		first = false
+		b = append(append(b, key...), '=')
+		b = appendValue(b, value)
+	})
+	return append(b, '\n')
+}
+
+// appendValue appends a value that clients have chosen. What could end the field or the line, or steer a terminal, is
+// written as in a string of Go: \t, \u000a, \x80. Everything else stays as Apache writes it, a backslash too.
+func appendValue(b []byte, value string) []byte {
+	value, cut := bounded(value)
+	for i := 0; i < len(value); {
+		c, n := utf8.DecodeRuneInString(value[i:])
+		switch {
+		case c == utf8.RuneError && n == 1:
+			b = append(append(b, `\x`...), hexDigit(value[i]>>4), hexDigit(value[i]))
+		case c == '\t':
+			b = append(b, `\t`...)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c == '\r':
+			b = append(b, `\r`...)
+		case unprintable(c):
+			b = append(b, `\u`...)
+			for shift := 12; shift >= 0; shift -= 4 {
+				b = append(b, hexDigit(byte(c>>shift)))
+			}
+		default:
+			b = append(b, value[i:i+n]...)
+		}
+		i += n
+	}
+	if cut > 0 {
+		b = append(b, "…("...)
+		b = strconv.AppendInt(b, int64(cut), 10)
+		b = append(b, " bytes more)"...)
+	}
+	return b
+}
+
+// unprintable holds controls, ends of lines and paragraphs, and what turns the direction of text.
+func unprintable(c rune) bool {
+	return unicode.IsControl(c) || c >= 0x2028 && c <= 0x202e || c >= 0x2066 && c <= 0x2069 || c == 0x200e || c == 0x200f
+}
+
+func hexDigit(n byte) byte { return "0123456789abcdef"[n&15] }
+
+// bounded returns the beginning of a value, and how many bytes are cut off.
+func bounded(value string) (kept string, cut int) {
+	if len(value) <= valueBytesMax {
+		return value, 0
+	}
+	n := valueBytesMax
+	for n > valueBytesMax-utf8.UTFMax && !utf8.RuneStart(value[n]) {
+		n--
+	}
+	return value[:n], len(value) - n
+}
+
+// jsonEntry is an entry as JSON has it: the users stay apart.
+type jsonEntry struct {
+	Time      string   `json:"time"`
+	Level     string   `json:"level"`
+	Session   string   `json:"session,omitempty"`
+	User      []string `json:"user,omitempty"`
+	IP        string   `json:"ip,omitempty"`
+	Operation string   `json:"operation"`
+	Znode     string   `json:"znode,omitempty"`
+	ZnodeType string   `json:"znode_type,omitempty"`
+	ACL       string   `json:"acl,omitempty"`
+	Result    Result   `json:"result"`
+	Scheme    string   `json:"scheme,omitempty"`
+	Error     string   `json:"error,omitempty"`
+	Before    string   `json:"before,omitempty"`
+	After     string   `json:"after,omitempty"`
+	Cut       int      `json:"cut,omitempty"` // bytes that are left out of long values
+}
+
+// appendJSON appends the entry as one line of JSON.
+func (e *Entry) appendJSON(b []byte, at time.Time) []byte {
+	j := jsonEntry{
+		Time: at.Format("2006-01-02T15:04:05.000Z07:00"), Level: e.level(), Operation: e.Operation, ZnodeType: e.ZnodeType, Result: e.Result,
+		Before: e.Before, After: e.After,
+	}
+	if e.Session != 0 {
+		j.Session = sessionText(e.Session)
+	}
+	shorten := func(value string) string {
+		kept, cut := bounded(value)
+		j.Cut += cut
+		return kept
+	}
+	room := valueBytesMax
+	for _, user := range e.Users {
+		if len(user) > room {
+			j.Cut += len(user)
+			continue
+		}
+		room -= len(user)
+		j.User = append(j.User, user)
+	}
+	j.IP, j.Znode, j.ACL, j.Scheme, j.Error = shorten(e.IP), shorten(e.Znode), shorten(e.ACL), shorten(e.Scheme), shorten(e.Error)
+	line, err := json.Marshal(&j)
+	if err != nil { // strings and a number can always be encoded
+		return b
+	}
+	return append(append(b, line...), '\n')
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/audit"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// An auditStage is a server with an audit log in memory.
+type auditStage struct {
+	*testing.T
+	text syncBuffer
+	log  *audit.Log
+}
+
+func newAuditStage(t *testing.T, a Audit, opt Options) (*auditStage, *Server) {
+	t.Helper()
+	st := &auditStage{T: t}
+	l, err := audit.Open(audit.Options{Stderr: &st.text, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.log, a.Log, a.User = l, l, "zoo"
+	opt.Audit, opt.Listen = &a, []string{"127.0.0.1:0"}
+	s, err := Open(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return st, s
+}
+
+// lines ends the log and returns what it has from "operation=" on.
+func (st *auditStage) lines() string {
+	st.log.Close()
+	var b strings.Builder
+	for line := range strings.Lines(st.text.String()) {
+		b.WriteString(line[strings.Index(line, "operation="):])
+	}
+	return b.String()
+}
+
+func authenticating(scheme, auth string) func([]byte) []byte {
+	return (&jute.AuthPacket{Scheme: scheme, Auth: []byte(auth)}).Append
+}
+
+// TestAuditBeyondApache: reads, logins and refusals are audited if that is asked for, each by its key.
+func TestAuditBeyondApache(t *testing.T) {
+	t.Parallel()
+	const (
+		write   = "operation=create\tznode=/a\tznode_type=persistent\tresult=success\n"
+		reads   = "operation=getData\tznode=/a\tresult=success\noperation=exists\tznode=/no\\nsuch\tresult=failure\terror=NoNode\n"
+		login   = "operation=auth\tresult=success\tscheme=digest\noperation=auth\tresult=failure\tscheme=no\\tsuch\terror=AuthFailed\n"
+		refused = "operation=getData\tznode=/secret\tresult=failure\terror=NoAuth\n"
+		secret  = "operation=create\tznode=/secret\tznode_type=persistent\tresult=success\n"
+	)
+	for _, c := range []struct {
+		a    Audit
+		want string
+	}{
+		{Audit{}, write + secret},
+		{Audit{Reads: true}, write + reads + secret + refused},
+		{Audit{Logins: true}, write + secret + login},
+		{Audit{Refusals: true}, write + secret + refused},
+	} {
+		st, s := newAuditStage(t, c.a, Options{DataDir: t.TempDir()})
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		client.call(jute.OpCreate, creating("/a", nil, jute.ModePersistent))
+		client.call(jute.OpGetData, reading("/a", false))
+		client.call(jute.OpExists, reading("/no\nsuch", false))
+		client.call(jute.OpCreate, (&jute.CreateRequest{Path: "/secret", ACL: []jute.ACL{{Perms: jute.PermAdmin, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}).Append)
+		client.call(jute.OpGetData, reading("/secret", false))
+		client.call(jute.OpAuth, authenticating("digest", "bob:secret"))
+		client.call(jute.OpAuth, authenticating("no\tsuch", "secret"))
+		s.Close()
+		if got := st.lines(); got != c.want {
+			t.Errorf("%+v:\n%s", c.a, got)
+		}
+		if strings.Contains(st.text.String(), "bob:") || strings.Contains(st.text.String(), "=secret") {
+			t.Errorf("a password is in the log:\n%s", st.text.String())
+		}
+	}
+}
+
+// TestAuditHashes: each change has the hashes of the data before and after it, also within a multi and of a znode that
+// goes with its session.
+func TestAuditHashes(t *testing.T) {
+	t.Parallel()
+	st, s := newAuditStage(t, Audit{Hashes: true}, Options{DataDir: t.TempDir()})
+	client := connect(t, s.Addrs()[0].String(), 0, nil)
+	sum := func(data string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(data))) }
+	client.call(jute.OpCreate, creating("/a", []byte("one"), jute.ModePersistent))
+	client.call(jute.OpSetData, setting("/a", []byte("two")))
+	client.call(jute.OpMulti, func(b []byte) []byte {
+		return jute.AppendMulti(b, []jute.MultiOp{
+			{Op: jute.OpSetData, Path: "/a", Data: []byte("three"), Version: -1}, {Op: jute.OpSetData, Path: "/a", Data: []byte("four"), Version: -1},
+		})
+	})
+	client.call(jute.OpMulti, func(b []byte) []byte {
+		return jute.AppendMulti(b, []jute.MultiOp{
+			{Op: jute.OpSetData, Path: "/a", Data: []byte("lost"), Version: -1}, {Op: jute.OpDelete, Path: "/none", Version: -1},
+		})
+	})
+	client.call(jute.OpDelete, deleting("/a"))
+	client.call(jute.OpCreate, creating("/e", []byte("ephemeral"), jute.ModeEphemeral))
+	client.call(jute.OpCloseSession, func(b []byte) []byte { return b })
+	s.Close()
+	set := "operation=setData\tznode=/a\tresult=success\tbefore=%s\tafter=%s\n"
+	want := fmt.Sprintf("operation=create\tznode=/a\tznode_type=persistent\tresult=success\tafter=%s\n"+set+set+set+
+		"operation=multiOperation\tresult=failure\noperation=delete\tznode=/a\tresult=success\tbefore=%s\n"+
+		"operation=create\tznode=/e\tznode_type=ephemeral\tresult=success\tafter=%s\n"+
+		"operation=ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e\tresult=success\tbefore=%[9]s\n",
+		sum("one"), sum("one"), sum("two"), sum("two"), sum("three"), sum("three"), sum("four"), sum("four"), sum("ephemeral"))
+	if got := st.lines(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestAuditOfTheGone: a client that sends a write and leaves at once is audited, and a server that applies its log again
+// at the start audits nothing twice.
+func TestAuditOfTheGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, s := newAuditStage(t, Audit{}, Options{DataDir: dir})
+	client := connect(t, s.Addrs()[0].String(), 0, nil)
+	var all []byte
+	const n = 200
+	for i := range n {
+		all = client.request(all, jute.OpCreate, creating(fmt.Sprintf("/n%d", i), nil, jute.ModeEphemeral))
+	}
+	if _, err := client.conn.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	client.conn.Close()
+	eventually(t, "all are applied", func() bool { return s.Status().Nodes >= n })
+	s.Close()
+	if got := strings.Count(st.lines(), "operation=create"); got != n {
+		t.Errorf("%d of %d creates are audited", got, n)
+	}
+	again, s := newAuditStage(t, Audit{}, Options{DataDir: dir})
+	eventually(t, "it serves", func() bool { return s.Status().Serving })
+	s.Close()
+	if got := again.lines(); got != "" {
+		t.Errorf("the start is audited:\n%s", got)
+	}
+}
+
+// TestAuditRefusedConnection: a connection that was one too many is audited.
+func TestAuditRefusedConnection(t *testing.T) {
+	t.Parallel()
+	st, s := newAuditStage(t, Audit{Refusals: true}, Options{DataDir: t.TempDir(), MaxClientConnections: 1})
+	addr := s.Addrs()[0].String()
+	connect(t, addr, 0, nil)
+	second, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ended(t, second) {
+		t.Error("a second connection is served")
+	}
+	s.Close()
+	st.log.Close()
+	if text := st.text.String(); !regexp.MustCompile(`ip=127\.0\.0\.1\toperation=connect\tresult=failure\terror=there are 1 connections`).MatchString(text) {
+		t.Errorf("%s", text)
+	}
+}
