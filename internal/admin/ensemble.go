@@ -55,7 +55,7 @@ func (c *call) votingView() {
 func (c *call) observers() {
 	list, synced := array{}, 0
 	for _, p := range c.of.Quorum().Followers {
-		if p.Voter || !p.Active {
+		if p.Voter || p.Guest || !p.Active {
 			continue
 		}
 		if p.Synced {

@@ -322,6 +322,14 @@ func (b *body) AddPeers(servers []Member) {
 	b.peers, b.known = append(b.peers, servers...), append(b.known, servers...)
 }
 
+func (b *body) Visit(announcement []byte) {
+	for _, id := range b.c.ids {
+		if o := b.c.bodies[id]; id != b.id && o.loop != nil && b.linked(id) {
+			o.post(func() { o.loop.Handle(Event{Kind: EventGuest, From: b.id, Data: announcement}) })
+		}
+	}
+}
+
 func (b *body) SendSnapshot(to, index uint64, message []byte) {
 	err := fmt.Errorf("no link to %d", to)
 	if b.linked(to) {

@@ -97,7 +97,7 @@ func (l *Loop) joining() bool {
 	if l.observes() {
 		l.log.Info("this server has joined the ensemble as an observer")
 	} else if !slices.Contains(l.conf.GetVoters(), l.o.ID) {
-		l.log.Info("this server was let into the ensemble; it is a member, with a vote, once it has caught up")
+		l.log.Info("this server was let in: it follows without a vote, and gets one if it is a member and has caught up")
 	}
 	if l.o.OnJoined != nil {
 		l.o.OnJoined()

@@ -37,6 +37,9 @@ type Shell interface {
 	SetPeers(members []Member)
 	// AddPeers adds servers to be connected to that may be no members.
 	AddPeers(servers []Member)
+	// Visit announces this server to every peer that it knows, connected or not: each gets
+	// an EventGuest with this announcement.
+	Visit(announcement []byte)
 	// AnnounceSkips sends every peer that connects, from now on or did, an EventSkips with
 	// this note in place of former ones.
 	AnnounceSkips(note []byte)
@@ -69,6 +72,7 @@ const (
 	EventLevel                      // From announces that it knows Level
 	EventSkips                      // Data is a note of the entries that From has decided to skip
 	EventMembers                    // Data is the members' addresses as From knows them
+	EventGuest                      // From, which has proven who it is, asks to follow without being a member; Data is its announcement
 	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
 )
 
@@ -143,6 +147,7 @@ type Loop struct {
 	reach    reach
 	lost     lost
 	roster   roster
+	guests   guests
 	levels   levels
 	skips    skips
 	doubts   doubts
@@ -175,6 +180,7 @@ func NewLoop(o LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{o: o, log: o.Log, disk: disk, conf: conf, applied: o.Applied}
 	l.levels.known, l.levels.outdated = map[uint64]uint32{}, map[uint64]int{}
+	l.guests.asked, l.guests.heard = map[uint64]uint64{}, map[uint64]uint64{}
 	l.lost = lost{out: map[uint64]departure{}, tried: map[uint64]attempt{}, former: map[uint64]uint64{}, admitted: map[uint64]bool{}}
 	if hard != nil {
 		l.hard.Term, l.hard.Vote, l.hard.Commit = hard.Term, hard.Vote, hard.Commit
@@ -284,6 +290,7 @@ func (l *Loop) Tick() {
 	l.doubts.tick(l)
 	l.clocks.tick(l)
 	l.decided()
+	l.guests.tick(l)
 	if l.ticks%reconcileTicks == 0 {
 		l.roster.keep(l)
 		l.reconcile()
@@ -345,6 +352,8 @@ func (l *Loop) Handle(e Event) {
 		if err := l.introduced(e.Data); err != nil {
 			l.log.Warn("what a peer told of the members can't be read", "peer", e.From, "err", err)
 		}
+	case EventGuest:
+		l.guests.announced(l, e)
 	case EventSkips:
 		l.skips.heard(l, e)
 	case EventConnected:
@@ -658,6 +667,7 @@ func (l *Loop) leaderChanged() {
 	l.lastLead = lead
 	l.reconciler = reconciler{}
 	clear(l.lost.admitted)
+	l.guests.led()
 	l.batch = nil // its requests are sent again by the servers they came from
 	if lead.IsLeader {
 		l.o.State.Supported(l.levels.supported(l))

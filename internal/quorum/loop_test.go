@@ -170,13 +170,17 @@ func TestMembersComeAndGo(t *testing.T) {
 	want(slices.DeleteFunc(slices.Clone(all), func(m Member) bool { return m.ID == lead.id }))
 	c.step(40)
 	next := c.leader()
-	if next == lead || contains(next.loop.conf, lead.id) {
-		t.Fatalf("server %d leads, membership %v; %d was to leave", next.id, next.loop.conf, lead.id)
+	if next == lead || slices.Contains(next.loop.conf.GetVoters(), lead.id) || !slices.Equal(next.loop.Status().Guests, []uint64{lead.id}) {
+		t.Fatalf("server %d leads, membership %v; %d was to leave, and to follow", next.id, next.loop.conf, lead.id)
 	}
 	next.say(2)
 	c.bodies[5].say(3)
 	c.step(5)
+	c.agreed(3) // the one that has left too
 	c.crash(lead.id)
+	if c.step(2 * guestSilentTicks); contains(next.loop.conf, lead.id) {
+		t.Errorf("membership is %v: server %d is silent", next.loop.conf, lead.id)
+	}
 	c.agreed(3)
 }
 

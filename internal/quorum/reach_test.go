@@ -33,7 +33,8 @@ func TestUnreachedLeaderIsNoticed(t *testing.T) {
 	}
 }
 
-// An observer that is taken out isn't told: it finds out as it gets no answers.
+// An observer that is removed goes on as a guest. If its leader takes it out for its silence
+// it isn't told: it finds out as it gets no answers, and comes back by asking.
 func TestRemovedObserverFindsOut(t *testing.T) {
 	c := newColony(t, 1, 2, 3)
 	c.elect(1)
@@ -51,11 +52,22 @@ func TestRemovedObserverFindsOut(t *testing.T) {
 		t.Fatalf("it is no observer, or has no answer: %v", removed.conf)
 	}
 	decide(2, c.members[:2]...)
+	if lead := c.bodies[1].loop.Status(); !slices.Equal(lead.Guests, []uint64{3}) || len(lead.Observers) > 0 || removed.Status().Unanswered > 0 {
+		t.Fatalf("it doesn't go on as a guest: %+v", lead)
+	}
+	for _, id := range []uint64{1, 2} {
+		c.cut[[2]uint64{3, id}] = true
+	}
+	c.step(guestSilentTicks + 40)
 	if contains(c.bodies[1].loop.conf, 3) {
 		t.Fatalf("it was not taken out: %v", c.bodies[1].loop.conf)
 	}
-	c.step(100)
-	if n := removed.Status().Unanswered; n < 100-reachTicks {
-		t.Errorf("it has had no answer for %d ticks only, of 100", n)
+	if n := removed.Status().Unanswered; n < guestSilentTicks {
+		t.Errorf("it has had no answer for %d ticks only, of %d", n, guestSilentTicks+40)
+	}
+	clear(c.cut)
+	c.step(2*guestTicks + reachTicks + 20)
+	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.bodies[1].loop.Status().Guests, []uint64{3}) {
+		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
 	}
 }

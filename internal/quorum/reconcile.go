@@ -97,8 +97,7 @@ type reconciler struct {
 	proposed  uint64 // tick of a change of raft's membership that isn't applied; 0 for none
 	committed bool   // joint consensus was proposed: the change can't be dropped any more
 	handOffs  int
-	kept      []uint64 // learners of a change that was dropped; they may be asked for again
-	ready     bool     // an entry of this leader's term was applied, so everything before it was
+	ready     bool // an entry of this leader's term was applied, so everything before it was
 }
 
 // decided takes note of the membership decided on, and reports whether it is new.
@@ -109,6 +108,7 @@ func (l *Loop) decided() bool {
 		return false
 	}
 	before := l.membersNamed()
+	l.guests.named(l, before)
 	l.members, l.change, l.wanted = m.Members, m.Change, m.Members
 	if l.change != nil {
 		l.wanted = l.change.Members
@@ -179,11 +179,6 @@ func (l *Loop) enter(c *Change) {
 	case r.step == ChangeDropped:
 		l.takeStep(ChangeDropped) // it was asked for, and may be in the log
 	case !r.committed && !ready && c.Patience > 0 && waited > c.Patience:
-		for _, m := range c.Members {
-			if !isMember(l.members, m.ID) {
-				r.kept = append(r.kept, m.ID)
-			}
-		}
 		l.log.Warn("a change of membership is given up: too few of the voters it asks for have caught up, or a new one can't vote yet; see that they run, and ask again",
 			"caughtUp", caughtUp, "voters", voters)
 		l.takeStep(ChangeDropped)
@@ -202,6 +197,13 @@ func (l *Loop) follow() {
 	changes := l.joiners()
 	if len(changes) == 0 {
 		changes = l.settle()
+	}
+	if slices.ContainsFunc(changes, func(c *pb.ConfChangeSingle) bool { return c.GetNodeId() == l.o.ID }) && l.handOffTo(l.othersThatVote()) {
+		return
+	}
+	if id := l.arrivingGuest(); len(changes) == 0 && id != 0 {
+		l.log.Info("a server that is no member follows without a vote", "server", id)
+		changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 	}
 	if len(changes) > 0 {
 		l.propose(&pb.ConfChangeV2{Changes: changes})
@@ -229,12 +231,24 @@ func (l *Loop) propose(cc *pb.ConfChangeV2) {
 // handOff asks a server whose vote will count to lead, if this one's won't. It
 // reports whether to wait for that.
 func (l *Loop) handOff() bool {
+	return !slices.Contains(l.conf.GetVoters(), l.o.ID) && l.handOffTo(l.conf.GetVoters())
+}
+
+// handOffTo asks one of some voters to lead, a few times in a leadership.
+func (l *Loop) handOffTo(voters []uint64) bool {
 	r := &l.reconciler
-	if slices.Contains(l.conf.GetVoters(), l.o.ID) || r.handOffs >= handOffsMax {
+	if r.handOffs >= handOffsMax {
 		return false
 	}
 	r.handOffs++
-	return l.handOver(l.conf.GetVoters())
+	return l.handOver(voters)
+}
+
+// othersThatVote are the voters that remain ones.
+func (l *Loop) othersThatVote() []uint64 {
+	return slices.DeleteFunc(slices.Clone(l.conf.GetVoters()), func(id uint64) bool {
+		return id == l.o.ID || !slices.ContainsFunc(l.wanted, func(m Member) bool { return m.ID == id && !m.Observer })
+	})
 }
 
 // knowsAll reports whether raft knows every server of the membership decided on.
@@ -275,7 +289,8 @@ func (l *Loop) joiners() (changes []*pb.ConfChangeSingle) {
 	return changes
 }
 
-// difference returns what makes raft's membership the one wanted.
+// difference returns what makes raft's membership the one wanted. Who isn't wanted loses
+// its vote, and goes on as a guest while it answers.
 func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 	for _, m := range l.wanted {
 		switch voter := slices.Contains(l.conf.GetVoters(), m.ID); {
@@ -286,8 +301,12 @@ func (l *Loop) difference() (changes []*pb.ConfChangeSingle) {
 		}
 	}
 	for _, id := range slices.Concat(l.conf.GetVoters(), l.conf.GetLearners()) {
-		if !isMember(l.wanted, id) {
+		switch {
+		case isMember(l.wanted, id):
+		case !l.stays(id):
 			changes = append(changes, change(pb.ConfChangeRemoveNode, id))
+		case slices.Contains(l.conf.GetVoters(), id):
+			changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
 		}
 	}
 	return changes
@@ -338,7 +357,7 @@ func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
 			}
 			l.log.Info("a server has caught up and gets a vote", "server", id)
 		case pb.ConfChangeRemoveNode:
-			if caughtUp <= voters/2 || l.keeps(id) {
+			if caughtUp <= voters/2 {
 				continue
 			}
 			l.log.Info("a server leaves the ensemble", "server", id)
@@ -353,12 +372,6 @@ func (l *Loop) settle() (changes []*pb.ConfChangeSingle) {
 		return nil
 	}
 	return changes
-}
-
-// keeps reports whether a learner that is no member stays: a change that was dropped
-// asked for it, it answers, and it may be asked for again once it has caught up.
-func (l *Loop) keeps(id uint64) bool {
-	return slices.Contains(l.reconciler.kept, id) && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && !f.Voter && f.Active })
 }
 
 // leavesVoter reports whether some voter remains after changes.

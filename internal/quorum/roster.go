@@ -59,6 +59,13 @@ func (r *roster) introduced(l *Loop, members []Member) {
 	r.keep(l)
 }
 
+// guest takes note of where a guest is.
+func (r *roster) guest(l *Loop, m Member) {
+	if contains(l.conf, m.ID) {
+		r.former = append(slices.DeleteFunc(r.former, func(f Member) bool { return f.ID == m.ID }), m)
+	}
+}
+
 // keep forgets who has left raft's membership, and writes the file if that, or the
 // membership decided on, has changed. What the log held at the start is applied first: on
 // the way raft's membership is an old one.

@@ -36,7 +36,8 @@ func TestFindsWhoStillVotes(t *testing.T) {
 		if now, before := b.loop.Voters(); !b.loop.IsLeader() || !slices.Equal(now, []uint64{2}) || len(before) > 0 {
 			t.Fatalf("written %t: server 2 leads: %t, and the votes of %v and %v count", written, b.loop.IsLeader(), now, before)
 		}
-		c.step(4)
+		c.crash(1) // it would go on as a guest
+		c.step(2 * guestSilentTicks)
 		if kept, err := b.dir.Kept(rosterName); err != nil || isMember(mustRead(t, kept), 1) {
 			t.Fatalf("written %t: server 1 has left for good and is still remembered (%v)", written, err)
 		}

@@ -12,6 +12,7 @@ type Progress struct {
 	ID     uint64
 	Match  uint64 // index of the last entry it has on disk
 	Voter  bool
+	Guest  bool // follows without a vote, and is no member; set by Status alone
 	Active bool // heard within the last election timeout
 	Synced bool // receives entries as they come
 }
@@ -22,6 +23,7 @@ type Status struct {
 	Applied   uint64
 	Voters    []uint64
 	Observers []uint64
+	Guests    []uint64   // they follow without a vote, and are no members
 	Followers []Progress // on the leader only
 	// Unanswered is for how many ticks the leader, though heard, has not answered
 	// this server: what it says doesn't arrive.
@@ -46,10 +48,20 @@ func (l *Loop) Voters() (now, before []uint64) {
 func (l *Loop) publish() {
 	s := Status{
 		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.reach.unanswered(l),
-		Voters: slices.Clone(l.conf.GetVoters()), Observers: slices.Clone(l.conf.GetLearners()),
+		Voters: slices.Clone(l.conf.GetVoters()),
+	}
+	for _, id := range l.conf.GetLearners() {
+		if l.isGuest(id) {
+			s.Guests = append(s.Guests, id)
+		} else {
+			s.Observers = append(s.Observers, id)
+		}
 	}
 	if l.node.IsLeader() {
 		s.Followers = l.node.Followers()
+		for i, f := range s.Followers {
+			s.Followers[i].Guest = slices.Contains(s.Guests, f.ID)
+		}
 	}
 	l.mu.Lock()
 	l.status = s

@@ -32,6 +32,7 @@ func (s *diskShell) SendSnapshot(uint64, uint64, []byte)        {}
 func (s *diskShell) SetPeers([]quorum.Member)                   {}
 func (s *diskShell) AddPeers([]quorum.Member)                   {}
 func (s *diskShell) AnnounceSkips([]byte)                       {}
+func (s *diskShell) Visit([]byte)                               {}
 func (s *diskShell) Beside(work func()) func()                  { return work }
 func (s *diskShell) Purge(keep int) {
 	s.later = append(s.later, func() { quorum.Purge(s.dir, keep, slog.New(slog.DiscardHandler)) })

@@ -66,12 +66,24 @@ var peers = []Entry{
 	{"ZD-3122", "What a peer told of the members can't be read",
 		"The peer runs another version, or has a fault.",
 		"Upgrade the older one of both servers."},
+	{"ZD-3123", "A server that asks to follow without being a member can't be understood",
+		"It runs another version, or has a fault.",
+		"Upgrade the older one of both servers."},
+	{"ZD-3124", "Too many servers that are no members have asked to follow",
+		"More than 64 different ids have asked since this server was started.",
+		"Find out who starts servers under so many ids with the ensemble's secret. Restart this server to let others follow."},
+	{"ZD-3125", "A server that is no member has an id that ends with the same byte as another's",
+		"Session ids begin with the last byte of the server's id, so both would give the same ones. It isn't let follow.",
+		"Give it another myid and an empty data directory."},
+	{"ZD-3126", "A member doesn't let this server follow",
+		"This server is no member, and a member refuses to let it follow without a vote. The line says why: often its id is in use, or the member's version is too old to know such servers.",
+		"Give this server an id of its own, or upgrade the member. Or add this server by reconfig."},
 }
 
 // membership has the codes of changes of the ensemble.
 var membership = []Entry{
 	{"ZD-3201", "This server is no member of the ensemble",
-		"It was removed by reconfig, or it was not added yet. It gets no more changes and turns its clients away.",
+		"It was removed by reconfig, or it was not added yet. It follows without a vote and serves its clients.",
 		"Add it by 'zooid cli reconfig -add', or stop it."},
 	{"ZD-3202", "The server lines differ from the ensemble's membership",
 		"The membership in /zookeeper/config counts; zoo.cfg is older or newer.",

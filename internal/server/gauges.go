@@ -69,8 +69,8 @@ func (s *Server) gauges() *metrics.Registry {
 	}
 	followers("learners", func(p quorum.Progress) bool { return p.Active })
 	followers("synced_followers", func(p quorum.Progress) bool { return p.Active && p.Synced && p.Voter })
-	zero("synced_non_voting_followers") // those who don't vote are observers
-	followers("synced_observers", func(p quorum.Progress) bool { return p.Active && p.Synced && !p.Voter })
+	followers("synced_non_voting_followers", func(p quorum.Progress) bool { return p.Active && p.Synced && p.Guest })
+	followers("synced_observers", func(p quorum.Progress) bool { return p.Active && p.Synced && !p.Voter && !p.Guest })
 	zero("pending_syncs")
 	whole("leader_uptime", s.leaderUptime)
 	view("last_proposal_size", func(v *replica.View) int64 { return v.Proposals.Last })

@@ -89,7 +89,7 @@ func (s *Server) compareMembership(text string, start bool) {
 		return a.ID == b.ID && a.Observer == b.Observer && slices.Equal(a.Addrs, b.Addrs)
 	}
 	if !slices.ContainsFunc(now, func(m Member) bool { return m.ID == s.opt.ID }) {
-		s.log.Warn("this server is no member of the ensemble: it gets no more changes and turns its clients away; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
+		s.log.Warn("this server is no member of the ensemble: it follows without a vote and serves its clients; add it by reconfig, or stop it", "server", s.opt.ID, "membership", oneLine(text), "code", "ZD-3201")
 	}
 	if start && !slices.EqualFunc(now, s.opt.Members, same) {
 		s.log.Warn("the server lines of the configuration differ from the ensemble's membership, which counts; change it by reconfig", "membership", oneLine(text), "code", "ZD-3202")

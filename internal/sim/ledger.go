@@ -336,7 +336,7 @@ func (g *ledger) lags(l *life) {
 		}
 	}
 	index, _, _ := l.rep.Position()
-	if _, in := find(w.wanted, s.id); !in || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) || w.outdated(l) {
+	if _, in := find(w.wanted, s.id); !in && !slices.Contains(w.guests(), s) || index != s.lastIndex || index == uint64(len(g.entries)) || s.disk.damaged() || !w.informed(s) || w.outdated(l) {
 		s.lastIndex, s.lastMoved = index, w.now
 		return
 	}

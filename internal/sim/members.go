@@ -131,6 +131,26 @@ func (w *World) members() []*host {
 	return hosts
 }
 
+// guests are the hosts of servers that run and are no members: they follow without a vote.
+// One that knows of no member that it could ask has to be told by an operator, and one of an
+// older version, or that of a leader, knows no guests.
+func (w *World) guests() (hosts []*host) {
+	for _, id := range w.voters {
+		if w.servers[id-1].level == levelFirst {
+			return nil
+		}
+	}
+	for _, s := range w.servers {
+		if l := s.life; l == nil || l.loop == nil || s.diverged || l.level == levelFirst {
+			continue
+		}
+		if _, in := find(w.wanted, s.id); !in && w.wanted != nil && w.informed(s) {
+			hosts = append(hosts, s)
+		}
+	}
+	return hosts
+}
+
 func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
 	if i := slices.IndexFunc(members, func(m quorum.Member) bool { return m.ID == id }); i >= 0 {
 		return members[i], true
@@ -453,4 +473,19 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 		return members
 	}
 	return running
+}
+
+// Visit implements quorum.Shell.
+func (l *life) Visit(announcement []byte) {
+	w, s := l.w, l.s
+	for _, other := range w.servers {
+		if other == s || !l.peers[other.id] || l.level == levelFirst {
+			continue
+		}
+		w.after(4*w.delay(), func() {
+			if peer := other.life; peer != nil && peer.loop != nil && peer.level > levelFirst && !l.ended && !other.paused() && !w.cut(s.index, other.index) {
+				peer.hear(quorum.Event{Kind: quorum.EventGuest, From: s.id, Data: announcement})
+			}
+		})
+	}
 }

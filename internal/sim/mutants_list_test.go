@@ -110,9 +110,15 @@ var mutants = []mutant{
 	{"empty server begins a new ensemble", "empty server forms a quorum (ZooKeeper 2325)", "wipes", one("quorum/joining.go",
 		`votes && !known && (empty > voters/2`, `votes && ($P || !known) && ($P || empty > voters/2`)},
 	{"removed servers stay voters", "membership decided on isn't in force", "members", one("quorum/reconcile.go",
-		`changes = append(changes, change(pb.ConfChangeRemoveNode, id))`, `if !$P {
-				changes = append(changes, change(pb.ConfChangeRemoveNode, id))
-			}`)},
+		`case isMember(l.wanted, id):`, `case isMember(l.wanted, id) || $P:`)},
+	{"guest gets a vote", "a majority with servers that are no members", "members", one("quorum/reconcile.go",
+		`	changes = append(changes, change(pb.ConfChangeAddLearnerNode, id))
+	}`, `	changes = append(changes, change(chosen($P, pb.ConfChangeAddNode, pb.ConfChangeAddLearnerNode), id))
+	}`)},
+	{"nobody is let follow before being added", "a server that is no member waits for ever", "members", one("quorum/guests.go",
+		`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
+	{"guest of an older version", "level raised beyond what a server knows", "members", one("quorum/guests.go",
+		`	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`)},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
 		`case !voter && !m.Observer:`, `case !voter && (!m.Observer || $P):`)},
 	{"voters leave before others join", "acknowledged on fewer disks than the membership asks for (M1)", "changes", one("quorum/reconcile.go",
@@ -120,7 +126,7 @@ var mutants = []mutant{
 	if len(changes) == 0 && r`, `	changes := l.difference()
 	for _, cc := range changes {
 		one := []*pb.ConfChangeSingle{cc}
-		if $P && cc.GetType() == pb.ConfChangeRemoveNode && cc.GetNodeId() != l.o.ID && l.leavesVoter(one) {
+		if $P && cc.GetType() != pb.ConfChangeAddNode && slices.Contains(l.conf.GetVoters(), cc.GetNodeId()) && cc.GetNodeId() != l.o.ID && l.leavesVoter(one) {
 			l.propose(&pb.ConfChangeV2{Changes: one})
 			return
 		}

@@ -67,7 +67,12 @@ func (w *World) reconfigure(f Fault, s *host) {
 		s.installed, s.stopped = true, false
 		s.joins++
 		s.configure(f.Arg == 1)
-		w.after(second, func() {
+		after := second
+		if f.Arg == 2 {
+			after = guestTime
+		}
+		w.after(after, func() {
+			w.lastFault = max(w.lastFault, w.now+f.aftermath())
 			s.joinsNow(f.Arg == 1)
 			w.operator.asks(command{joining: serverLine(s.id, role(f.Arg == 1))})
 		})
@@ -88,6 +93,10 @@ func (w *World) reconfigure(f Fault, s *host) {
 		}
 	}
 }
+
+// guestTime is how long an operator who is in no hurry lets a new server follow before it
+// is made a member.
+const guestTime = 12 * second
 
 // swap asks for the voters whose bits are set and no others, in one change.
 func (w *World) swap(voters uint64) {

@@ -53,6 +53,7 @@ type Stats struct {
 	Dropped          int // of those given up
 	Majorities       int // times that M1 was checked
 	Promotions       int // voters that were none before
+	Guests           int // servers that were no members and followed in the end
 	Duplicates       int // requests that came again
 	Gaps             int // requests that came before an earlier one
 	Moved            int // requests of connections that their session had left
@@ -197,7 +198,7 @@ func (w *World) run() {
 		return
 	}
 	w.until(w.now+reapPatience+second, w.reaped) // what stays longer is found
-	for _, s := range w.members() {
+	for _, s := range slices.Concat(w.members(), w.guests()) {
 		c := newClient(w, len(w.clients))
 		c.mix, c.only, c.user, c.paths = nil, s, "", []string{root}
 		w.clients = append(w.clients, c)
@@ -289,6 +290,11 @@ func (w *World) unquiet() string {
 			return fmt.Sprintf("server %d is to be a member as decided (observer: %t), its vote counts: %t, it has not joined: %t", s.id, m.Observer, votes, s.wiped)
 		}
 	}
+	for _, s := range w.guests() {
+		if index, _, _ := s.life.rep.Position(); index != uint64(len(w.ledger.entries)) {
+			return fmt.Sprintf("server %d, which is no member and runs, is at entry %d of %d", s.id, index, len(w.ledger.entries))
+		}
+	}
 	for _, id := range w.voters {
 		if _, ok := find(w.wanted, id); !ok {
 			return fmt.Sprintf("the vote of server %d counts, which has left", id)
@@ -317,7 +323,8 @@ func (w *World) unquiet() string {
 func (w *World) agree() {
 	var first *host
 	var want string
-	for _, s := range w.members() {
+	w.stats.Guests += len(w.guests())
+	for _, s := range slices.Concat(w.members(), w.guests()) {
 		if s.life == nil || s.diverged && s.twistedAt > w.ledger.vouched {
 			continue
 		}

@@ -183,6 +183,7 @@ func (t *transport) setMembers(members []quorum.Member) {
 	for _, m := range members {
 		if before != nil && !slices.ContainsFunc(before, func(b quorum.Member) bool { return b.ID == m.ID }) {
 			t.keys.admit(m.ID)
+			t.moved(m)
 		}
 	}
 }

@@ -283,6 +283,9 @@ func (p *Peer) SetPeers(members []quorum.Member) { p.transport.setMembers(member
 // AddPeers implements Shell.
 func (p *Peer) AddPeers(servers []quorum.Member) { p.transport.addPeers(servers) }
 
+// Visit implements Shell.
+func (p *Peer) Visit(announcement []byte) { p.transport.visit(announcement) }
+
 // WriteSnapshot implements Shell.
 func (p *Peer) WriteSnapshot(meta storage.Meta, image quorum.Image) { p.writer.start(meta, image) }
 

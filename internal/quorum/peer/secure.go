@@ -139,17 +139,23 @@ func (t *transport) verify(c net.Conn, h hello) string {
 	if !ok || t.secure.Verify == nil || r == nil {
 		return ""
 	}
-	var hosts []string
 	r.mu.Lock()
-	for _, addr := range r.addrs {
+	addrs := r.addrs
+	r.mu.Unlock()
+	return t.verifyAt(over, h, addrs)
+}
+
+// verifyAt is verify for a server that is said to be at addresses.
+func (t *transport) verifyAt(over secured, h hello, addrs []string) string {
+	var hosts []string
+	for _, addr := range addrs {
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			hosts = append(hosts, host)
 		}
 	}
-	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.ctx, dialTimeout)
 	defer cancel()
-	if err := t.secure.Verify(ctx, over.ConnectionState(), c.RemoteAddr(), hosts); err != nil {
+	if err := t.secure.Verify(ctx, over.ConnectionState(), over.RemoteAddr(), hosts); err != nil {
 		return fmt.Sprintf("you call yourself server %d, and your certificate doesn't say so: %v", h.from, err)
 	}
 	return ""

@@ -62,6 +62,7 @@ type transport struct {
 	alone     atomic.Bool        // while this server is empty: it has asked all peers, and none belongs to an ensemble
 	belong    map[uint64]bool    // while this server is empty: which peers belong to an ensemble (see Begin)
 	reading   map[uint64]reading // the newest by peer, ended or not
+	visiting  atomic.Bool        // a round of announcements is under way
 
 	notes sync.Mutex // held while what is announced is written to a connection
 	skips []byte     // as AnnounceSkips was told
@@ -280,6 +281,9 @@ func (t *transport) serve(raw net.Conn) {
 	case connMeet:
 		a.SetDeadline(time.Now().Add(handshakeTimeout))
 		t.met(a)
+	case connGuest:
+		a.SetDeadline(time.Now().Add(handshakeTimeout))
+		t.visited(raw, a)
 	case connMessages:
 		t.hear(a, number)
 	}
@@ -369,6 +373,8 @@ func (t *transport) refuse(h hello) string {
 		return fmt.Sprintf("this is server %d, you asked for %d: check the server lines and the myid files", t.id, h.to)
 	case h.from == t.id:
 		return fmt.Sprintf("you call yourself server %d, and so do I: %s", h.from, quorum.SameID)
+	case h.kind == connGuest:
+		return ""
 	case t.remote(h.from) == nil:
 		return fmt.Sprintf("server %d is not in this server's configuration", h.from)
 	case h.kind != connMessages && h.kind != connSnapshot && h.kind != connMeet:
@@ -404,6 +410,7 @@ type remote struct {
 	mu     sync.Mutex
 	ready  sync.Cond
 	addrs  []string
+	addr   string // that conn was made to
 	queue  []byte
 	up     bool
 	closed bool
@@ -521,7 +528,7 @@ func (r *remote) connect() (net.Conn, error) {
 			continue
 		}
 		r.mu.Lock()
-		r.conn, r.up, r.queue, r.public, r.legacy = c.Conn, !r.closed, nil, c.public, c.legacy
+		r.conn, r.addr, r.up, r.queue, r.public, r.legacy = c.Conn, addr, !r.closed, nil, c.public, c.legacy
 		r.mu.Unlock()
 		if c.legacy && r.t.keys.secured() { // since it was dialled; dropLegacy may have been before it was noted
 			c.Close()

@@ -44,6 +44,7 @@ const (
 	connPing     byte = 4 // only to learn that a server answers
 	connLife     byte = 5 // asks a server with an empty data directory for its life(4); see lost.go
 	connMeet     byte = 6 // see agree.go
+	connGuest    byte = 7 // asks to follow without being a member; see visit.go
 )
 
 type hello struct {

@@ -1,0 +1,221 @@
+package quorum
+
+import (
+	"errors"
+	"maps"
+	"slices"
+)
+
+// A guest follows the ensemble without being a member: a server that its operator has
+// started before reconfig adds it, or one that reconfig has removed and that still runs
+// (docs/decisions/081-servers-without-a-vote.md).
+//
+//   - A guest is a learner of raft's that the membership doesn't name. It has no vote,
+//     so it counts for no entry, election, digest or clock. Decisions to skip entries
+//     don't wait for it either. A feature level isn't raised beyond what it knows, so one that
+//     knows less than its leader is none for long.
+//   - A server that is to be a guest announces itself, with its address, to all servers
+//     that it knows, again and again. They connect to it from then on, and the one that
+//     leads makes it a learner.
+//   - A voter that a change removes becomes a learner in the same step, and an observer
+//     stays one, if it answers.
+//   - A guest that has not answered its leader for guestSilentTicks is removed. It comes
+//     back by announcing itself.
+type guests struct {
+	own     []string          // this server's address, in the last membership that named it
+	asked   map[uint64]uint64 // by server: tick of its last announcement
+	heard   map[uint64]uint64 // while this server leads, by server: tick when it was last active
+	visited uint64            // tick when this server last announced itself
+	lost    uint64            // tick since which it knows no leader; 0 while it does
+	full    bool              // it was told that there are too many
+}
+
+const (
+	// guestsMax bounds the guests at a time.
+	guestsMax = 16
+	// strangersMax bounds the servers that may announce themselves while this server
+	// runs: each is one to connect to.
+	strangersMax = 64
+	// guestTicks is the pause between two announcements of a server that nobody answers,
+	// and guestRenewTicks that of one that follows: a member that has been started anew
+	// has to learn its address.
+	guestTicks      = 10
+	guestRenewTicks = 60
+	// guestSilentTicks is after what silence a leader removes a guest.
+	guestSilentTicks = 200
+	// guestAskedTicks is for how long an announcement counts: less than guestSilentTicks, or who
+	// has been removed for its silence would be let in again.
+	guestAskedTicks = 2 * guestRenewTicks
+	// guestLeaderlessTicks is after how long a member without a leader announces itself
+	// too: it may have been removed while it was away.
+	guestLeaderlessTicks = 100
+	// AnnouncementMax bounds the bytes of an announcement.
+	AnnouncementMax = 9 + introducedAddrs*(2+introducedAddr)
+)
+
+var errAnnouncement = errors.New("it doesn't name its sender, and nobody else, with an address")
+
+// ReadAnnouncement reads what a server tells of itself: an introduction of one.
+func ReadAnnouncement(from uint64, b []byte) (m Member, err error) {
+	members, err := readIntroduction(b)
+	switch {
+	case err != nil:
+		return m, err
+	case len(members) != 1 || members[0].ID != from || from == 0 || len(members[0].Addrs) == 0:
+		return m, errAnnouncement
+	}
+	return members[0], nil
+}
+
+// tick announces this server if it is no member, and, on a leader, looks which guests
+// answer.
+func (g *guests) tick(l *Loop) {
+	if l.node.Leader() != 0 {
+		g.lost = 0
+	} else if g.lost == 0 {
+		g.lost = l.ticks
+	}
+	if l.node.IsLeader() {
+		maps.DeleteFunc(g.heard, func(id, _ uint64) bool { return !contains(l.conf, id) })
+		for _, f := range l.node.Followers() {
+			if _, counts := g.heard[f.ID]; f.Active && l.mayGuest(f.ID) || !counts {
+				g.heard[f.ID] = l.ticks
+			}
+		}
+	}
+	pause := uint64(guestTicks)
+	if l.node.Leader() != 0 && l.reach.since == 0 && !l.joining() {
+		pause = guestRenewTicks
+	}
+	if l.ticks-g.visited < pause || !g.visits(l) {
+		return
+	}
+	own := g.own
+	for _, m := range l.o.Members {
+		if m.ID == l.o.ID && len(own) == 0 {
+			own = m.Addrs
+		}
+	}
+	if g.visited = l.ticks; len(own) > 0 {
+		l.o.Shell.Visit(appendIntroduction(nil, []Member{{ID: l.o.ID, Addrs: own}}))
+	}
+}
+
+// visits reports whether this server announces itself: as far as it knows it is no
+// member, or it has heard of no leader for so long that it may be none any more.
+func (g *guests) visits(l *Loop) bool {
+	switch {
+	case l.node.IsLeader():
+		return false
+	case l.joining() || g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks:
+		return true
+	}
+	return len(l.wanted) > 0 && !isMember(l.membersNamed(), l.o.ID)
+}
+
+// named takes note of the membership before it becomes another one.
+func (g *guests) named(l *Loop, members []Member) {
+	for _, m := range members {
+		if m.ID == l.o.ID {
+			g.own = m.Addrs
+		}
+	}
+}
+
+// announced takes a server's announcement: it is connected to from now on. Where members
+// are to be found the membership says, and nobody else.
+func (g *guests) announced(l *Loop, e Event) {
+	m, err := ReadAnnouncement(e.From, e.Data)
+	if err != nil {
+		l.log.Warn("a server that asks to follow without being a member can't be understood", "peer", e.From, "err", err)
+		return
+	}
+	if m.ID == l.o.ID || isMember(l.membersNamed(), m.ID) {
+		return
+	}
+	if other := g.sameLastByte(l, m.ID); other != 0 {
+		l.log.Warn("a server that is no member asks to follow, and its id ends with the same byte as another's: their sessions would have the same ids. Give it another myid", "server", m.ID, "other", other)
+		return
+	}
+	if _, known := g.asked[m.ID]; !known && len(g.asked) >= strangersMax {
+		if !g.full {
+			l.log.Warn("too many servers that are no members have asked to follow since this server was started: no others are taken", "server", m.ID, "most", strangersMax)
+		}
+		g.full = true
+		return
+	}
+	g.asked[m.ID] = l.ticks
+	l.o.Shell.AddPeers([]Member{m})
+	l.roster.guest(l, m)
+}
+
+// sameLastByte returns a member or another guest whose id ends with the same byte, or 0.
+// Session ids begin with it.
+func (g *guests) sameLastByte(l *Loop, id uint64) uint64 {
+	for _, m := range l.membersKnown() {
+		if m.ID != id && byte(m.ID) == byte(id) {
+			return m.ID
+		}
+	}
+	for _, other := range slices.Sorted(maps.Keys(g.asked)) {
+		if other != id && byte(other) == byte(id) {
+			return other
+		}
+	}
+	return 0
+}
+
+// led begins a leadership: nobody's silence is counted yet.
+func (g *guests) led() {
+	clear(g.heard)
+}
+
+// isGuest reports whether a server has no vote and isn't named as a member either.
+func (l *Loop) isGuest(id uint64) bool {
+	return len(l.wanted) > 0 && !isMember(l.membersNamed(), id) &&
+		!slices.Contains(l.conf.GetVoters(), id) && !slices.Contains(l.conf.GetVotersOutgoing(), id)
+}
+
+// stays reports whether a server that the membership doesn't name is, or remains, a
+// guest: it answers.
+func (l *Loop) stays(id uint64) bool {
+	if id == l.o.ID {
+		return true // it hands leadership over first, or loses it
+	}
+	if slices.Contains(l.conf.GetVoters(), id) {
+		return l.guestCount() < guestsMax && slices.ContainsFunc(l.node.Followers(), func(f Progress) bool { return f.ID == id && f.Active }) && l.mayGuest(id)
+	}
+	heard, counts := l.guests.heard[id]
+	return !counts || l.ticks-heard <= guestSilentTicks
+}
+
+// mayGuest reports whether a server knows the highest feature level that this one knows.
+// Else it would keep the ensemble from reaching that, or stop where it does.
+func (l *Loop) mayGuest(id uint64) bool {
+	_, highest := l.o.State.Levels()
+	return l.levels.of(id) >= highest
+}
+
+// guestCount is the number of guests in raft's membership.
+func (l *Loop) guestCount() (n int) {
+	for _, id := range slices.Concat(l.conf.GetLearners(), l.conf.GetLearnersNext()) {
+		if l.isGuest(id) {
+			n++
+		}
+	}
+	return n
+}
+
+// arrivingGuest returns a server that is to be a guest and is none yet, or 0.
+func (l *Loop) arrivingGuest() uint64 {
+	if l.guestCount() >= guestsMax {
+		return 0
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.guests.asked)) {
+		if l.ticks-l.guests.asked[id] <= guestAskedTicks && !contains(l.conf, id) && !isMember(l.membersNamed(), id) &&
+			l.o.Shell.Connected(id) && l.mayGuest(id) {
+			return id
+		}
+	}
+	return 0
+}

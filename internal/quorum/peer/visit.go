@@ -1,0 +1,150 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/quorum"
+)
+
+// How a server that is no member announces itself to those it knows (guests.go): by a
+// connection of its own to each, of kind connGuest, that is proven as any other. Who can't
+// prove that it knows the ensemble's secret, or show a certificate, is not heard.
+//
+//	announcement    length(4) introduction of the sender
+//	answer to it    as to a hello
+
+// visit begins a round of announcements, unless one is under way.
+func (t *transport) visit(announcement []byte) {
+	if t.ctx.Err() != nil || !t.visiting.CompareAndSwap(false, true) {
+		return
+	}
+	t.mu.Lock()
+	remotes := make([]*remote, 0, len(t.remotes))
+	for _, r := range t.remotes { // any order: to each its own connection
+		remotes = append(remotes, r)
+	}
+	t.mu.Unlock()
+	payload := append(binary.BigEndian.AppendUint32(nil, uint32(len(announcement))), announcement...)
+	t.wg.Go(func() {
+		defer t.visiting.Store(false)
+		for _, r := range remotes {
+			if t.ctx.Err() != nil {
+				return
+			}
+			t.visitOne(r, payload)
+		}
+	})
+}
+
+func (t *transport) visitOne(r *remote, payload []byte) {
+	r.mu.Lock()
+	addrs := r.addrs
+	r.mu.Unlock()
+	for _, addr := range addrs {
+		c, err := t.greet(t.ctx, addr, hello{connGuest, t.cluster, t.id, r.id}, true)
+		if err == nil {
+			c.SetDeadline(time.Now().Add(handshakeTimeout))
+			if _, err = c.Write(payload); err == nil {
+				err = readAnswer(c)
+			}
+			c.Close()
+		}
+		if err == nil {
+			return
+		}
+		var refused *refusedError // else the connection for messages tells why there is none
+		if errors.As(err, &refused) && t.complaints.due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
+			t.log.Warn("a member doesn't let this server follow without being a member", "peer", r.id, "err", err)
+		}
+	}
+}
+
+// visited takes an announcement.
+func (t *transport) visited(raw net.Conn, a arrival) {
+	refusal, announcement := t.heed(a)
+	if refusal != "" {
+		t.refused(raw, a.hello, refusal)
+		writeAnswer(a.Conn, refusal)
+		linger(raw)
+		return
+	}
+	if announcement != nil {
+		t.tell(quorum.Event{Kind: quorum.EventGuest, From: a.hello.from, Data: announcement})
+	}
+	writeAnswer(a.Conn, "")
+}
+
+// heed reads an announcement and says why it isn't taken, or "".
+func (t *transport) heed(a arrival) (refusal string, announcement []byte) {
+	if a.legacy() || !a.proven {
+		return "a server that is no member proves by the ensemble's secret or its certificate who it is", nil
+	}
+	var n [4]byte
+	if _, err := io.ReadFull(a, n[:]); err != nil {
+		return "the announcement is cut short", nil
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if size > quorum.AnnouncementMax {
+		return fmt.Sprintf("an announcement of %d bytes; at most %d", size, quorum.AnnouncementMax), nil
+	}
+	announcement = make([]byte, size)
+	if _, err := io.ReadFull(a, announcement); err != nil {
+		return "the announcement is cut short", nil
+	}
+	m, err := quorum.ReadAnnouncement(a.hello.from, announcement)
+	if err != nil {
+		return fmt.Sprintf("the announcement can't be read: %v", err), nil
+	}
+	if over, ok := a.Conn.(secured); ok && t.secure.Verify != nil {
+		if refusal := t.verifyAt(over, a.hello, m.Addrs); refusal != "" {
+			return refusal, nil
+		}
+	}
+	return t.elsewhere(m), announcement
+}
+
+// elsewhere says that the server of an announcement is to be found at other addresses
+// than it says, or returns "".
+func (t *transport) elsewhere(m quorum.Member) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same := func(addrs []string) bool {
+		return slices.ContainsFunc(addrs, func(addr string) bool { return slices.Contains(m.Addrs, addr) })
+	}
+	for _, named := range t.members {
+		if named.ID == m.ID && !same(named.Addrs) {
+			return fmt.Sprintf("server %d is a member and is at %s, you say that you are at %s: %s, or your server line is an old one", m.ID, strings.Join(named.Addrs, ", "), strings.Join(m.Addrs, ", "), quorum.SameID)
+		}
+	}
+	r := t.remotes[m.ID]
+	if r == nil {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.up && !slices.Contains(m.Addrs, r.addr) {
+		return fmt.Sprintf("server %d runs at %s already, you say that you are at %s: %s", m.ID, r.addr, strings.Join(m.Addrs, ", "), quorum.SameID)
+	}
+	return ""
+}
+
+// moved ends the connection to a server that becomes a member at another address than
+// the one at which it was a guest: the member has to answer there.
+func (t *transport) moved(m quorum.Member) {
+	r := t.remote(m.ID)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.up && !slices.Contains(m.Addrs, r.addr) {
+		r.conn.Close()
+	}
+}
