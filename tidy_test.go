@@ -24,6 +24,7 @@ const (
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
+	"internal/check":   5100,
 	"internal/cli":     6700,
 	"internal/replica": 5750,
 	"internal/sim":     6000,
