@@ -138,7 +138,7 @@ func (r *reader) request(w *reading) {
 // them itself.
 func (r *reader) write(kind jute.Op, body []byte, w *reading) {
 	switch kind {
-	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL:
+	case jute.OpCreateSession, jute.OpCloseSession, jute.OpDeleteContainer, jute.OpSetACL, OpReplace:
 		return
 	}
 	from := len(r.ops)

@@ -59,6 +59,9 @@ func (m *model) apply(r *request, d *jute.Decoder) outcome {
 	case jute.OpCloseSession:
 		m.endSession(r.session, r.zxid)
 		return outcome{}
+	case OpReplace:
+		m.replace(r)
+		return outcome{}
 	case jute.OpDeleteContainer:
 		d.Reset(*r.body)
 		path := d.String()

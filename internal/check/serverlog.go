@@ -251,6 +251,9 @@ func (c *checker) entry(e *history.Entry, w *reading) {
 	if e.Op == jute.OpCloseSession && s != nil {
 		c.entryEnds(e, s)
 	}
+	if e.Op == OpReplace {
+		c.replaceEnds(e)
+	}
 }
 
 // entryEnds checks a session's end as the log has it.

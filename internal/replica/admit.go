@@ -55,7 +55,7 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		return endsHere, nil
 	case c.readOnly && (op.isWrite() || op.kind == kindSync):
 		return notReadOnly, nil
-	case op.kind == kindRefused:
+	case op.kind == kindRefused || op == &opReplace && !c.mayReplace:
 		return noSuchOp, nil
 	case !op.isWrite() || ends:
 		if !t.affords(op, body) {

@@ -88,6 +88,8 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	switch res.Op {
 	case tree.OpSettings:
 		r.noteLevel()
+	case tree.OpReplace:
+		r.replaced(res)
 	case jute.OpCreateSession, tree.OpAttach:
 		r.attached(res)
 		return

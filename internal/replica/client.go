@@ -61,6 +61,7 @@ type Client struct {
 	readOnly    bool    // connected while this server was read-only
 	unrecorded  bool    // its session began read-only and is in no table; guarded by Replica.mu
 	inTable     inTable // owned by the reader once established closes
+	mayReplace  bool
 	established chan struct{}
 
 	reported  int64                     // lastHeard when it was last reported to the leader; guarded by Replica.mu
@@ -114,6 +115,9 @@ func (c *Client) Timeout() int32 { return c.timeout }
 
 // Identities returns who the client has proved to be. They must not be changed.
 func (c *Client) Identities() []jute.ID { return c.identities() }
+
+// MayReplace lets the client, which is the server itself, ask for tree.OpReplace.
+func (c *Client) MayReplace() { c.mayReplace = true }
 
 // Identify says who the client has proved to be before it sent anything.
 func (c *Client) Identify(ids []jute.ID) { c.ids.Store(&ids) }

@@ -76,7 +76,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 	reply := jute.ConnectResponse{HasReadOnly: req.HasReadOnly, ReadOnly: c.readOnly, Passwd: make([]byte, jute.PasswdSize)}
 	why := ""
 	switch {
-	case id == 0 && r.locals.scope != tree.Global:
+	case id == 0 && r.locals.scope != tree.Global && !c.mayReplace:
 		id = newID()
 		l = &localSession{passwd: r.secret()}
 		r.locals.sessions[id] = l

@@ -1,6 +1,9 @@
 package replica
 
-import "github.com/zooid-project/zooid/jute"
+import (
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
 
 // opKind says where an operation runs.
 type opKind uint8
@@ -32,13 +35,17 @@ var (
 	opRefused       = op{code: jute.OpError, kind: kindRefused, short: "NA"}
 	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"} // done by connecting
 	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
+	opReplace       = op{code: tree.OpReplace, kind: kindWrite, short: "REPL"} // only of a client that MayReplace
 )
 
 // lookup returns the row of code; codes that clients may not send give
 // &opRefused.
 func lookup(code jute.Op) *op {
-	if code == jute.OpCloseSession {
+	switch code {
+	case jute.OpCloseSession:
 		return &opCloseSession
+	case tree.OpReplace:
+		return &opReplace
 	}
 	if code > 0 && int(code) < len(ops) && ops[code].kind != kindRefused {
 		return &ops[code]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -198,6 +199,13 @@ func (c *client) drop(pause int64) {
 		c.record(history.Event{Kind: history.KindDisconnect, Conn: k.id})
 		c.conn, c.connected, c.greeted, c.pending, c.closing = nil, false, false, nil, false
 		k.hangUp()
+	}
+	if c == c.w.restorer {
+		// What it asked for may have been done or not; nobody tells it.
+		c.w.restoring.stored, c.task = nil, resting
+		c.attempt++
+		c.forget()
+		return
 	}
 	if c.readOnly && chance(c.dice, 70) || c.asksRO && !c.readOnly && chance(c.dice, 30) {
 		// It may as well try to resume it, and is refused.
@@ -393,6 +401,9 @@ func (c *client) frame(k *conn, frame []byte) {
 // reply goes on after a reply.
 func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 	c.watches.answered(q.op, q.body, code)
+	if c == c.w.restorer && (q.op == jute.OpCreate || q.op == tree.OpReplace) && c.w.restoring.stored != nil {
+		c.restored(q.op, code)
+	}
 	switch q.op {
 	case jute.OpAuth:
 		if code == jute.OK {
@@ -443,6 +454,10 @@ func (c *client) work() {
 	case working:
 		if c == c.w.operator {
 			c.operate()
+			return
+		}
+		if c == c.w.restorer {
+			c.restoreNext()
 			return
 		}
 		c.think()

@@ -109,6 +109,9 @@ func (k *conn) arrived(b []byte) {
 	if k.serving == nil {
 		remote := fmt.Sprintf("10.0.0.%d:%d", k.c.index+1, k.id)
 		k.serving = replica.NewClient(k.l.newID(), remote, jute.ID{Scheme: "ip", ID: fmt.Sprintf("10.0.0.%d", k.c.index+1)}, k.wake)
+		if k.c == k.w.restorer {
+			k.serving.MayReplace()
+		}
 		k.serving.Acked = func() bool { return !k.down.dead && len(k.down.segments) == 0 }
 	}
 	k.serverIn = append(k.serverIn, b...)

@@ -37,6 +37,8 @@ type ledger struct {
 	begun   map[int64]place   // by session: where in the log it began
 	over    map[int64]bool    // sessions that ended in the log
 	ages    ages
+	// replacedAt is when everything was replaced last: a local session that is refused since then may have gone with that.
+	replacedAt int64
 }
 
 // place is that of a request in the log: its entry, and its number there.
@@ -318,7 +320,7 @@ func (g *ledger) refused(c *client, by *life) {
 		w.stats.Faded++
 	}
 	timeout := c.timeout - c.timeout/driftMargin
-	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout {
+	if silent := w.now - c.alive; c.born == by && !g.over[c.session] && !c.closed && silent < timeout && g.replacedAt == 0 {
 		w.fail("S3: local session %#x with a timeout of %d ms was refused by its own server %d ms after its client was answered", c.session, c.timeout/millisecond, silent/millisecond)
 	}
 }
@@ -468,6 +470,10 @@ func (r *recorder) observe(res *tree.Result) {
 		Body: append([]byte(nil), q.Body...), Xid: q.Xid, Op: q.Op, Err: res.Err, Applied: true,
 	}
 	switch {
+	case e.Op == tree.OpReplace && e.Err == jute.OK:
+		e.Body = r.w.replaced(res, &q)
+	case e.Op == tree.OpReplace:
+		return
 	case e.Op == tree.OpExpire:
 		e.Op, e.Cnx = jute.OpCloseSession, 0
 		g.expired(r.w, e.Session, uint64(e.Term))

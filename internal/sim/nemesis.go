@@ -33,6 +33,8 @@ func (w *World) inflict(f Fault) {
 				l.turnSoon()
 			}
 		}
+	case Restore:
+		w.restore(s)
 	case Diverge:
 		s.life.twisted = true
 	case Upgrade:

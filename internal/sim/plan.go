@@ -94,6 +94,7 @@ const (
 	Upgrade   Kind = "upgrade"    // Server gets the newer version, in good order if Arg is 1
 	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
 	Twin      Kind = "twin"       // somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
+	Restore   Kind = "restore"    // what Server holds is saved, and what was saved before is put in force again
 	Swap      Kind = "swap"       // the servers whose bits are set in Arg become the only members, in one change
 )
 
@@ -176,7 +177,21 @@ func NewPlanOf(name string, seed uint64, seconds int) Plan {
 		p.drawVersions(dice(seed, "versions"))
 		p.drawDivergence(dice(seed, "divergence"))
 	}
+	if r := dice(seed, "restore"); f.name == restoring || f.share > 0 && chance(r, 15) {
+		p.drawRestores(r)
+	}
 	return p
+}
+
+// restoring is the profile in which snapshots are restored again and again.
+const restoring = "restoring"
+
+// drawRestores adds restores of what was there some seconds before.
+func (p *Plan) drawRestores(r *rand.Rand) {
+	for at := 3 * second; at < p.End; at += between(r, second/2, 12*second) {
+		p.Faults = append(p.Faults, Fault{At: at, Kind: Restore, Server: 1 + r.IntN(p.Servers), Other: 1})
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
 // drawFaults draws the list of faults: of the profile's kinds, or of a random

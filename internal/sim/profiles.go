@@ -25,6 +25,11 @@ var profiles = []profile{
 	{name: "changes", share: 2, kinds: []Kind{Swap, Join, Leave, Role, Wipe, Crash, Pause, Transfer}, mean: second, world: changing, tune: briefly},
 	{name: "disks", share: 1, kinds: []Kind{DiskError, DiskFull, LowDisk, Rot, Lie, Wipe, SlowDisk, Power}, mean: 3 * second, world: fixed},
 	{name: "cutoff", share: 1, kinds: []Kind{Isolate, Halves, Ring, CrashAll, Pause, Crash}, mean: 4 * second, world: cutoff},
+	// Snapshots are restored while leaders, servers and connections are lost.
+	{name: restoring, kinds: []Kind{Transfer, Crash, PowerAll, Reset, Dropped, Isolate, Pause, LowDisk}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
+		fixed(r, p)
+		p.Servers, p.SnapCount = pick(r, 1, 3, 3), pick(r, 5, 20)
+	}, tune: briefly},
 	{name: "powers", kinds: []Kind{Power, PowerAll, Transfer}, mean: second, world: snapshotting},
 	{name: "names", kinds: []Kind{Power, PowerAll}, mean: second / 2, world: snapshotting, tune: func(r *rand.Rand, f *Fault) {
 		f.Arg, f.Dur = between(r, -9, -1), 200*millisecond

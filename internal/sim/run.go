@@ -57,6 +57,7 @@ type Stats struct {
 	Duplicates       int // requests that came again
 	Gaps             int // requests that came before an earlier one
 	Moved            int // requests of connections that their session had left
+	Restored         int // times that everything was replaced by what a snapshot held
 	Audits           int // disks looked at as after a power cut
 	Checked          int // replies and notifications checked
 	Undecided        int
@@ -151,7 +152,7 @@ func newWorld(p Plan) *World {
 		w.after(between(w.netDice, 0, 100*millisecond), s.start)
 	}
 	w.elects(w.firstMembers())
-	w.operator = newOperator(w)
+	w.operator, w.restorer, w.lists = newOperator(w), newRestorer(w), map[[32]byte][]byte{}
 	for i := range p.Clients {
 		c := newClient(w, i)
 		w.clients = append(w.clients, c)
@@ -243,6 +244,7 @@ func (w *World) heal() {
 	clear(w.loss)
 	clear(w.double)
 	w.operator.commands = nil
+	w.restorer.giveUpRestoring()
 	w.upgradeAll()
 	for _, s := range w.servers {
 		s.disk.fs.LieAboutSync = false

@@ -49,7 +49,12 @@ type World struct {
 	log     io.Writer // nil for none
 
 	operator *client
-	wanted   []quorum.Member // the membership decided on last; nil before there is one
+
+	restorer  *client // in none of the lists
+	restoring restoration
+	lists     map[[32]byte][]byte // of znodes that were saved
+
+	wanted []quorum.Member // the membership decided on last; nil before there is one
 	// electorate are the servers that were ever to have a vote.
 	electorate map[uint64]bool
 	// dismissed are the servers that were not to have a vote since they got theirs.

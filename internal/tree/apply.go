@@ -173,6 +173,10 @@ func (t *Tree) write(q *Request, r *Result) {
 		r.Closed = true
 	case jute.OpReconfig:
 		r.Err = t.reconfig(&d, q, r)
+	case OpReplace:
+		if r.Err = jute.ErrUnimplemented; q.Session != 0 {
+			r.Err = t.replace(&d, q, r)
+		}
 	default: // internal requests, which no client may send
 		r.Err = jute.ErrUnimplemented
 	}

@@ -51,13 +51,16 @@ func (b *Builder) AddSession(id int64, timeout int32, passwd [jute.PasswdSize]by
 }
 
 // Root gives the root its data, ACL and Stat.
-func (b *Builder) Root(z *Foreign) {
+func (b *Builder) Root(z *Foreign) { b.become(rootSlot, z) }
+
+// become gives a znode that is there the data, ACL and Stat of z.
+func (b *Builder) become(slot uint32, z *Foreign) {
 	t := b.tree
-	t.totals.digest -= t.statHash(t.at(rootSlot))
-	t.setNodeACL(rootSlot, b.intern(z.ACL))
-	t.totals.digest += t.statHash(t.at(rootSlot))
-	t.setData(rootSlot, z.Data)
-	b.stat(rootSlot, z)
+	t.totals.digest -= t.statHash(t.at(slot))
+	t.setNodeACL(slot, b.intern(z.ACL))
+	t.totals.digest += t.statHash(t.at(slot))
+	t.setData(slot, z.Data)
+	b.stat(slot, z)
 }
 
 // Add adds a znode, whose parent and session are there already, and returns its place. It
@@ -66,6 +69,11 @@ func (b *Builder) Add(z *Foreign) (place uint32, err error) {
 	if err := b.check(z); err != nil {
 		return 0, fmt.Errorf("add a znode with the name %q to the tree: %w", z.Name, err)
 	}
+	return b.insert(z), nil
+}
+
+// insert is Add of what check has nothing against.
+func (b *Builder) insert(z *Foreign) (place uint32) {
 	n := newNode{data: z.Data, zxid: z.Czxid, time: z.Ctime, acl: b.intern(z.ACL)}
 	switch {
 	case z.Container:
@@ -77,7 +85,7 @@ func (b *Builder) Add(z *Foreign) (place uint32, err error) {
 	}
 	place = b.tree.insertNode(z.Parent, z.Name, n)
 	b.stat(place, z)
-	return place, nil
+	return place
 }
 
 // check returns why a znode can't be added.

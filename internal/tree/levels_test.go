@@ -85,7 +85,7 @@ func TestLevelOf(t *testing.T) {
 		switch {
 		case slices.Contains(first, op):
 			want = 1
-		case op == OpSecret:
+		case op == OpSecret || op == OpReplace:
 			want = 2
 		case op == OpChange:
 			want = levelStaged

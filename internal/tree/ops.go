@@ -14,6 +14,9 @@ const (
 	// From feature level 2 on.
 	OpSecret jute.Op = -25 // body: the SecretSize bytes that key the hashes
 	OpChange jute.Op = -26 // body: see AppendChange
+
+	// OpReplace is a session's, but no client's.
+	OpReplace jute.Op = -27 // body: see AppendReplace
 )
 
 // ops is the table of the log's internal operations, in the order of their codes.
@@ -29,6 +32,7 @@ var ops = [...]struct {
 	{OpEnter, "enter", 1},
 	{OpSecret, "secret", 2},
 	{OpChange, "changeMembers", levelStaged},
+	{OpReplace, "replace", 2},
 }
 
 // OpName returns the name of an operation of the log.

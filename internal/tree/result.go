@@ -72,6 +72,7 @@ type Result struct {
 	OverQuota string
 	Timeout   int32   // createSession, attach, enter: session timeout, ms
 	Closed    bool    // closeSession, expire: the session Session has ended
+	Ended     []int64 // replace: the sessions that it has ended
 	Events    []Event // in the order in which they happened
 }
 

@@ -63,6 +63,7 @@ type scanned struct {
 	slot    uint32
 	id      int64 // czxid or session id
 	changes int64 // grows with each change of the list
+	replace int   // grows when all lists are replaced, which may bring back one from before
 }
 
 // Step goes on with a scan. It reports whether the scan is over; if the code is OK
@@ -101,7 +102,7 @@ func (t *Tree) stepChildren(s *Scan) (done bool, code jute.Code) {
 	}
 	n := t.at(slot)
 	k := t.extraOf(n)
-	if !s.resume(scanned{t, slot, n.czxid, k.pzxid}) {
+	if !s.resume(scanned{t, slot, n.czxid, k.pzxid, t.replaced}) {
 		s.Body = jute.AppendInt(s.Body, int32(k.children))
 		if s.next = k.first; k.children == 0 {
 			s.next = 0 // an ephemeral uses the links for other ends
@@ -133,7 +134,7 @@ func (t *Tree) stepEphemerals(s *Scan) (done bool, code jute.Code) {
 		return true, jute.OK
 	}
 	owner := t.sessions.slots.at(slot)
-	if !s.resume(scanned{t, slot, owner.id, int64(owner.changes)}) {
+	if !s.resume(scanned{t, slot, owner.id, int64(owner.changes), t.replaced}) {
 		s.Body, s.next = jute.AppendInt(s.Body, 0), owner.first
 	}
 	prefix := ephemeralPrefix(s.Path)

@@ -70,6 +70,7 @@ type Tree struct {
 	images     []*Image // snapshots being written
 	compaction compaction
 	undo       undoLog
+	replaced   int // times that all znodes were replaced
 	result     Result
 	request    Request
 	scratch    []byte         // paths of the result

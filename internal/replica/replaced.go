@@ -1,0 +1,49 @@
+package replica
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// replaced ends the connections of the sessions that an OpReplace has ended, and the local
+// sessions that have not entered: what their clients watched and read is gone. A local session that
+// is entering at this moment lives on; its client reconnects. mu is held alone.
+func (r *Replica) replaced(res *tree.Result) {
+	if res.Outcome != tree.Applied || res.Err != jute.OK {
+		return
+	}
+	const why = "an administrator restored a snapshot, which ends all sessions"
+	for _, id := range res.Ended {
+		r.expiry.forget(id)
+		if c := r.sessions[id]; c != nil {
+			delete(r.sessions, id)
+			c.CloseAfter(why)
+		}
+	}
+	local := slices.Sorted(maps.Keys(r.locals.sessions))
+	for _, id := range local {
+		c := r.sessions[id]
+		if r.locals.here(id) {
+			r.forgetLocal(id)
+			delete(r.sessions, id)
+		}
+		if c != nil {
+			c.CloseAfter(why)
+		}
+	}
+	r.log.Info("an administrator restored a snapshot: the tree was replaced, and all sessions ended", "zxid", res.Zxid, "sessions", len(res.Ended)+len(local))
+}
+
+// Znodes appends what the tree holds as tree.OpReplace takes it.
+func (r *Replica) Znodes(b []byte) []byte {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.tree.Znodes(func(z *tree.Foreign) bool {
+		b = tree.AppendZnode(b, z)
+		return true
+	})
+	return b
+}

@@ -1,0 +1,244 @@
+package tree
+
+import (
+	"crypto/sha256"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// OpReplace replaces what the tree holds by what a snapshot held (decision 053). The znodes
+// to come, encoded by AppendZnode one after the other, are cut into pieces, and each piece is
+// the data of an ephemeral znode of the session that asks: whatever replicates, bounds and
+// removes znodes does so with the pieces. One request then names them and puts them in force:
+// readers see the tree before or after it.
+//
+// Replaced are all znodes, their Stats, ACLs and quotas. /zookeeper/config, the settings, the
+// secret of the hashes and the log's position stay. Every session ends but the one that asks.
+
+// replaceBytesMax bounds all pieces together: they are put together in memory, beside the tree.
+const replaceBytesMax = 512 << 20
+
+// replaceZxidMax is the last epoch that a znode of a snapshot may be of: behind it there must
+// be enough of them left.
+const replaceZxidMax = 1 << 30 << 32
+
+// AppendZnode appends a znode as OpReplace takes it:
+//
+//	ustring path | byte kind | long time to live | long czxid | long mzxid | long pzxid |
+//	long ctime | long mtime | int version | int aversion | long created | vector<ACL> | buffer data
+//
+// The root comes first and every parent before its children, as Znodes visits them. It
+// returns b as it is for a znode that OpReplace doesn't take: an ephemeral one, and what is
+// the servers' own.
+func AppendZnode(b []byte, z *Foreign) []byte {
+	if z.Owner != 0 || !replaceable(z.Path) {
+		return b
+	}
+	k := persistent
+	switch {
+	case z.Container:
+		k = container
+	case z.TTL != 0:
+		k = ttl
+	}
+	b = jute.AppendLong(append(jute.AppendString(b, z.Path), byte(k)), z.TTL)
+	for _, v := range [...]int64{z.Czxid, z.Mzxid, z.Pzxid, z.Ctime, z.Mtime} {
+		b = jute.AppendLong(b, v)
+	}
+	b = jute.AppendInt(jute.AppendInt(b, z.Version), z.Aversion)
+	b = jute.AppendLong(b, z.Created)
+	return jute.AppendBuffer(jute.AppendACLs(b, z.ACL), z.Data)
+}
+
+// RestorePath is the znode below which the pieces of a replacement are.
+const RestorePath = "/zookeeper/restore"
+
+// replaceable reports whether a snapshot decides about a path.
+func replaceable(path string) bool {
+	for _, own := range []string{pathConfig, RestorePath} {
+		if rest, ok := strings.CutPrefix(path, own); ok && (rest == "" || rest[0] == '/') {
+			return false
+		}
+	}
+	return true
+}
+
+// A decodedZnode is one that OpReplace takes.
+type decodedZnode struct {
+	Foreign
+	kind kind
+}
+
+// decodeZnode reads what AppendZnode wrote; data aliases the input.
+func decodeZnode(d *jute.Decoder, z *decodedZnode) {
+	*z = decodedZnode{Foreign: Foreign{Path: d.String()}, kind: kind(d.Byte())}
+	z.TTL = d.Long()
+	for _, v := range [...]*int64{&z.Czxid, &z.Mzxid, &z.Pzxid, &z.Ctime, &z.Mtime} {
+		*v = d.Long()
+	}
+	z.Version, z.Aversion = d.Int(), d.Int()
+	z.Created = d.Long()
+	z.ACL = jute.DecodeACLs(d)
+	z.Data = d.Buffer()
+	z.Container = z.kind == container
+}
+
+// AppendReplace appends the body of an OpReplace request. The pieces are the data of the
+// znodes at prefix-0, prefix-1 and so on; sum is the SHA-256 of all of them.
+func AppendReplace(b []byte, prefix string, pieces int, sum [sha256.Size]byte) []byte {
+	return jute.AppendBuffer(jute.AppendInt(jute.AppendString(b, prefix), int32(pieces)), sum[:])
+}
+
+// PiecePath returns the path of a piece.
+func PiecePath(prefix string, piece int) string { return prefix + "-" + strconv.Itoa(piece) }
+
+// replace evaluates an OpReplace. It reads everything once before it changes anything.
+func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
+	prefix, pieces, sum := d.String(), d.Int(), d.Buffer()
+	switch {
+	case d.Err() != nil:
+		return jute.ErrMarshallingError
+	case !slices.ContainsFunc(q.Identities, func(id jute.ID) bool { return id.Scheme == "super" }):
+		return jute.ErrNoAuth
+	}
+	list, code := t.pieces(prefix, int(pieces), q.Session)
+	if code != jute.OK {
+		return code
+	}
+	if have := sha256.Sum256(list); text(have[:]) != text(sum) {
+		return jute.ErrDataInconsistency
+	}
+	newest, ok := checkZnodes(list)
+	if !ok {
+		return jute.ErrBadArguments
+	}
+	if newest >= r.Zxid {
+		t.position.zxid = (newest>>32 + 1) << 32 // zxids only grow, and none stands for two changes
+		r.Zxid = t.nextZxid()
+	}
+	t.replaced++
+	t.removeAll()
+	t.endOthers(q.Session, r)
+	t.insertAll(list)
+	t.addQuotas()
+	return jute.OK
+}
+
+// pieces puts the pieces of a session together.
+func (t *Tree) pieces(prefix string, count int, session int64) ([]byte, jute.Code) {
+	size := 0
+	var list []byte
+	for _, counting := range []bool{true, false} {
+		for i := range count {
+			slot := t.find(PiecePath(prefix, i))
+			if slot == 0 || t.at(slot).kind() != ephemeral || t.extraOf(t.at(slot)).owner != session {
+				return nil, jute.ErrNoNode
+			}
+			data := t.data(t.at(slot))
+			if size += len(data); counting && size > replaceBytesMax {
+				return nil, jute.ErrBadArguments
+			} else if !counting {
+				list = append(list, data...)
+			}
+		}
+		if counting {
+			list = make([]byte, 0, size)
+		}
+	}
+	return list, jute.OK
+}
+
+// checkZnodes reports whether znodes that AppendZnode wrote can be put in force, and returns
+// the highest zxid in them.
+func checkZnodes(list []byte) (newest int64, ok bool) {
+	var d jute.Decoder
+	d.Reset(list)
+	var z decodedZnode
+	var above []string // paths of the last one and of those above it
+	for first := true; len(d.Rest()) > 0; first = false {
+		decodeZnode(&d, &z)
+		if d.Err() != nil || first != (z.Path == "/") || !checkZnode(&z) {
+			return 0, false
+		}
+		if !first {
+			parent, _, _ := splitPath(z.Path)
+			for len(above) > 1 && above[len(above)-1] != parent {
+				above = above[:len(above)-1]
+			}
+			if top := above[len(above)-1]; top != parent {
+				return 0, false // its parent isn't there
+			}
+			above = append(above, z.Path)
+		} else {
+			above = append(above, "")
+		}
+		newest = max(newest, z.Czxid, z.Mzxid, z.Pzxid)
+	}
+	return newest, len(above) > 0 && newest < replaceZxidMax
+}
+
+// checkZnode reports whether a znode by itself can be put in force.
+func checkZnode(z *decodedZnode) bool {
+	switch {
+	case jute.CheckPath(z.Path) != nil || !replaceable(z.Path) || len(z.ACL) > aclEntriesMaxFirst:
+		return false
+	case z.kind >= kinds || z.kind == ephemeral || (z.kind == ttl) != (z.TTL > 0) || z.TTL < 0 || z.TTL > jute.TTLMax:
+		return false
+	case z.kind != persistent && special(z.Path):
+		return false
+	}
+	return min(z.Czxid, z.Mzxid, z.Pzxid, z.Created) >= 0 && z.Created <= math.MaxInt32
+}
+
+// removeAll removes every znode but those that every tree has.
+func (t *Tree) removeAll() {
+	keep := [...]uint32{rootSlot, t.find(pathZookeeper), t.find(pathQuota), t.find(pathConfig)}
+	all := make([]uint32, 0, t.totals.nodes)
+	for slot := uint32(rootSlot); slot != 0; slot = t.following(slot) {
+		all = append(all, slot)
+	}
+	for _, slot := range slices.Backward(all) {
+		if !slices.Contains(keep[:], slot) {
+			t.removeNode(slot)
+		}
+	}
+	t.quotas = map[string]struct{}{}
+}
+
+// endOthers ends all sessions but one; none has a znode any more.
+func (t *Tree) endOthers(session int64, r *Result) {
+	t.Sessions(func(s Session) bool {
+		if s.ID != session {
+			r.Ended = append(r.Ended, s.ID)
+		}
+		return true
+	})
+	for _, id := range r.Ended {
+		t.closeSession(id, r)
+	}
+	r.Closed = false
+}
+
+// insertAll inserts znodes that checkZnodes has seen. Of two with one path the first stays.
+func (t *Tree) insertAll(list []byte) {
+	var d jute.Decoder
+	d.Reset(list)
+	b := Builder{tree: t}
+	var z decodedZnode
+	for len(d.Rest()) > 0 {
+		decodeZnode(&d, &z)
+		if special(z.Path) {
+			b.become(t.find(z.Path), &z.Foreign)
+			continue
+		}
+		parent, name, _ := splitPath(z.Path)
+		z.Parent, z.Name = t.find(parent), name
+		if b.check(&z.Foreign) == nil {
+			b.insert(&z.Foreign)
+		}
+	}
+}
