@@ -191,6 +191,7 @@ func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 	}
 	st := s.Status()
 	log.Info("serving", "as", st.Mode, "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes, "sessions", st.GlobalSessions)
+	memory.Settle(os.DirFS("/"))
 }
 
 // servingLook is the time between two looks whether the server serves.

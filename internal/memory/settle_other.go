@@ -1,0 +1,6 @@
+//go:build !linux
+
+package memory
+
+// dropPages does nothing: elsewhere programPages finds nothing.
+func dropPages(uintptr, uintptr) {}
