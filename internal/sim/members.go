@@ -466,6 +466,9 @@ func (w *World) configOf(id uint64, observer bool) []quorum.Member {
 			members[i].Observer = false
 		}
 	}
+	if len(w.ledger.leaders) == 0 {
+		return members // the first servers have yet to meet, and those with other lists are another ensemble's
+	}
 	// Servers that are as empty as this one are left out: a majority of empty ones would
 	// begin an ensemble of their own while the others are down.
 	running := slices.DeleteFunc(slices.Clone(members), func(m quorum.Member) bool { return m.ID != id && !w.servers[m.ID-1].begun })
