@@ -116,7 +116,8 @@ func work(n int, reports chan<- report) error {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.workers=", *flagWorkers),
 		fmt.Sprint("-sim.from=", *flagFrom), fmt.Sprint("-sim.seeds=", *flagSeeds), fmt.Sprint("-sim.seconds=", *flagSeconds),
 		fmt.Sprint("-sim.budget=", *flagBudget), fmt.Sprint("-sim.shrink=", *flagShrink), fmt.Sprint("-sim.profile=", *flagProfile))
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	// A collection less often costs 150 MiB and saves an eighth of the time; GOGC overrides it.
+	cmd.Env = slices.Concat([]string{"GOGC=800"}, os.Environ(), []string{"GOMAXPROCS=1"})
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
