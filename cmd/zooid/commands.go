@@ -27,7 +27,7 @@ func commands() []command {
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
 		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", runImport},
 		{"export", "-to APACHE_DATADIR DATADIR", "make a data directory for Apache ZooKeeper", runExport},
-		{"migrate", "compare A B", "move a running ensemble: compare trees", runMigrate},
+		{"migrate", "compare|follow …", "follow a running Apache ensemble; compare trees", runMigrate},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
 		{"completion", "bash|zsh|fish", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},

@@ -8,10 +8,12 @@ import (
 )
 
 const migrateHelp = `usage: zooid migrate compare [flags] A B
+       zooid migrate follow [flags] ENSEMBLE DIR
 
 What moves a running ensemble from Apache ZooKeeper to Zooid:
 
   compare   list what differs between two trees
+  follow    keep a copy of what a running Apache ensemble has
 
 zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
 move the files of servers that stand still; docs/migration.md has the plan.
@@ -26,6 +28,8 @@ func runMigrate(args []string, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "compare":
 		return runCompare(args[1:], stdout, stderr)
+	case "follow":
+		return runFollow(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, migrateHelp)
 		return 0

@@ -3,6 +3,7 @@ package apachefiles
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,26 +23,67 @@ const epochFileMax = 64
 
 // epochs reads the highest epoch that the server knows of.
 func (l *loader) epochs() error {
-	for _, name := range []string{acceptedEpoch, currentEpoch} {
-		path := filepath.Join(l.dir, name)
+	accepted, current, err := readEpochs(l.dir)
+	l.report.Epoch = max(l.report.Epoch, accepted, current)
+	return err
+}
+
+// ReadEpochs returns the epochs in a dataDir; 0 for a missing one.
+func ReadEpochs(dir string) (accepted, current int64, err error) {
+	if dir, err = version2(dir); err != nil {
+		return 0, 0, err
+	}
+	return readEpochs(dir)
+}
+
+func readEpochs(dir string) (accepted, current int64, err error) {
+	for _, file := range []struct {
+		name string
+		to   *int64
+	}{{acceptedEpoch, &accepted}, {currentEpoch, &current}} {
+		path := filepath.Join(dir, file.name)
 		st, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil && st.Size() > epochFileMax {
-			return &DamageError{path, epochFileMax, "it holds more than a number", doEpoch}
+			return 0, 0, &DamageError{path, epochFileMax, "it holds more than a number", doEpoch}
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("read an epoch: %w", err)
+			return 0, 0, fmt.Errorf("read an epoch: %w", err)
 		}
-		epoch, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-		if err != nil || epoch < 0 || epoch > EpochMax {
-			return &DamageError{path, 0, fmt.Sprintf("want an epoch, a decimal number of at most %d, found %q", int64(EpochMax), b), doEpoch}
+		*file.to, err = strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+		if err != nil || *file.to < 0 || *file.to > EpochMax {
+			return 0, 0, &DamageError{path, 0, fmt.Sprintf("want an epoch, a decimal number of at most %d, found %q", int64(EpochMax), b), doEpoch}
 		}
-		l.report.Epoch = max(l.report.Epoch, epoch)
 	}
-	return nil
+	return accepted, current, nil
+}
+
+// WriteEpochs writes both epochs into a dataDir, each whole or not at all.
+func WriteEpochs(dir string, accepted, current int64) error {
+	for _, file := range []struct {
+		name  string
+		epoch int64
+	}{{acceptedEpoch, accepted}, {currentEpoch, current}} {
+		path := filepath.Join(dir, Version2, file.name)
+		next := path + ".tmp"
+		if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write an epoch: %w", err)
+		}
+		err := writeFile(next, func(w io.Writer) error {
+			_, err := io.WriteString(w, strconv.FormatInt(file.epoch, 10))
+			return err
+		})
+		if err == nil {
+			err = os.Rename(next, path)
+		}
+		if err != nil {
+			return fmt.Errorf("write an epoch: %w", err)
+		}
+	}
+	return syncDir(filepath.Join(dir, Version2))
 }
 
 // EpochMax is the highest epoch that leaves room for those of the next elections.

@@ -32,8 +32,9 @@ type Znode struct {
 	// Place is the caller's, where it has put the znode.
 	Place uint32
 
-	parent *Znode
-	gone   bool
+	parent   *Znode
+	children map[string]*Znode // by name; in a live state alone
+	gone     bool
 }
 
 // A State is what an Apache server has in memory: znodes and sessions after a snapshot and
@@ -48,6 +49,8 @@ type State struct {
 	Zxid     int64           // of the last transaction
 	Time     int64           // of the newest change, in milliseconds
 	Sessions map[int64]int32 // timeouts in milliseconds, by id
+	// Changed, if not nil, is called for each change that clients' watches tell of.
+	Changed func(event jute.EventType, path string, zxid int64)
 
 	nodes  map[string]*Znode
 	order  []*Znode // as they came: parents before their children; some are gone
@@ -57,6 +60,8 @@ type State struct {
 	memory []byte          // that paths and data are cut from
 	slab   []Znode
 	owned  map[int64][]*Znode // by ephemeralOwner; some are gone
+	live   bool               // see live.go
+	walks  int                // snapshots that are being written
 }
 
 func newState() *State {
@@ -98,7 +103,7 @@ func (s *State) keep(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
-	if len(b) == 0 || len(b) > step/4 {
+	if len(b) == 0 || len(b) > step/4 || s.live {
 		return append([]byte{}, b...)
 	}
 	if cap(s.memory)-len(s.memory) < len(b) {
@@ -120,12 +125,11 @@ func (s *State) keepText(text string) string {
 
 // put adds a znode or takes the place of the one at its path.
 func (s *State) put(z Znode) *Znode {
-	if len(s.slab) == 0 {
-		s.slab = make([]Znode, 1024)
-	}
-	p := &s.slab[0]
-	s.slab = s.slab[1:]
+	p := s.place()
 	*p = z
+	if s.live {
+		s.adopt(p)
+	}
 	if old := s.nodes[z.Path]; old != nil {
 		s.digest -= old.digest()
 	}
@@ -136,6 +140,30 @@ func (s *State) put(z Znode) *Znode {
 		s.owned[o] = append(s.owned[o], p)
 	}
 	return p
+}
+
+// place returns room for a znode.
+func (s *State) place() *Znode {
+	if s.live {
+		return new(Znode) // it can be freed by itself
+	}
+	if len(s.slab) == 0 {
+		s.slab = make([]Znode, 1024)
+	}
+	p := &s.slab[0]
+	s.slab = s.slab[1:]
+	return p
+}
+
+// changed tells of a change.
+func (s *State) changed(event jute.EventType, path string, zxid int64) {
+	if s.Changed == nil {
+		return
+	}
+	if path == "" {
+		path = "/"
+	}
+	s.Changed(event, path, zxid)
 }
 
 // edit changes a znode.
@@ -191,6 +219,8 @@ func (s *State) create(c *createTxn) {
 		Path: c.path, Data: c.data, ACL: c.acl, parent: parent,
 		Stat: Stat{Czxid: c.zxid, Mzxid: c.zxid, Pzxid: c.zxid, Ctime: c.ms, Mtime: c.ms, Owner: c.owner},
 	})
+	s.changed(jute.EventNodeCreated, c.path, c.zxid)
+	s.changed(jute.EventNodeChildrenChanged, parentPath, c.zxid)
 }
 
 // delete replays a delete.
@@ -205,8 +235,13 @@ func (s *State) delete(path string, zxid int64) {
 	}
 	if z := s.nodes[path]; z != nil {
 		s.digest -= z.digest()
+		if z.parent != nil {
+			delete(z.parent.children, path[strings.LastIndexByte(path, '/')+1:])
+		}
 		z.gone, z.parent = true, nil
 		delete(s.nodes, path)
+		s.changed(jute.EventNodeDeleted, path, zxid)
+		s.changed(jute.EventNodeChildrenChanged, parentPath, zxid)
 	}
 }
 
@@ -227,6 +262,7 @@ func (s *State) deleteOwned(session, zxid int64) (deleted int) {
 func (s *State) setData(path string, data []byte, version int32, zxid, ms int64) {
 	if z := s.find(path); z != nil {
 		s.edit(z, func() { z.Data, z.Stat.Version, z.Stat.Mzxid, z.Stat.Mtime = data, version, zxid, ms })
+		s.changed(jute.EventNodeDataChanged, path, zxid)
 	}
 }
 
@@ -246,7 +282,7 @@ func (s *State) addOwn() {
 		}
 		z := Znode{Path: path, Data: []byte{}, ACL: s.open, parent: s.nodes[parentPath]}
 		if path == configNode {
-			z.ACL = &ACL{List: jute.WorldACL(jute.PermRead)}
+			z.ACL = s.sharedACL(jute.AppendACLs(nil, jute.WorldACL(jute.PermRead)))
 			z.Stat.Aversion = -1
 		}
 		s.put(z)

@@ -86,7 +86,7 @@ func open(t *testing.T, s *server, o zk.Options) *zk.Client {
 // readOut returns every reply that tells something of a znode, for all of them.
 func readOut(t *testing.T, s *server) map[string]string {
 	t.Helper()
-	c := open(t, s, zk.Options{})
+	c := open(t, s, zk.Options{ReadOnly: true})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,0 +1,304 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/keystore"
+	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/internal/migrate/learner"
+	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/zk"
+)
+
+const followHelp = `usage: zooid migrate follow [flags] ENSEMBLE DIR
+
+Keeps in DIR a copy of what a running ensemble of Apache ZooKeeper has, 3.5 and later,
+until it is interrupted. It connects to the leader as an observer, which has no vote: the
+ensemble doesn't wait for it. After each transaction it compares Apache's digest of the
+tree (3.6 and later) with that of the copy.
+
+ENSEMBLE is the connect string of its servers' client ports (zk1:2181,zk2:2181), or a
+file with its server lines, such as Apache's zoo.cfg. The quorum ports must be reachable
+from here.
+
+DIR is a data directory of Apache's then: zooid import DIR DATADIR goes on with it. Run again
+on it, the command takes from the leader what is missing.
+
+  -listen ADDRESS   answer clients' reads there, as a read-only server does
+  -super USER:HASH  who may read everything there, as superDigest (zooid digest)
+  -id N             this observer's id among the servers (200)
+
+If the servers talk TLS among themselves (sslQuorum):
+  -peer-tls                    by certificates that the system trusts
+  -peer-tls-ca FILE            who signs the servers' certificates
+  -peer-tls-cert FILE          this observer's certificate and key
+  -peer-tls-password-file FILE their password; files are PEM, JKS or PKCS12
+  -peer-tls-any-host           don't check that the certificate names the server
+
+The flags of zooid cli for TLS and logins say how the client ports are reached, which is
+needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
+
+exit code: 0 interrupted, and all digests were equal; 1 it failed; 2 wrong arguments;
+3 interrupted, and a digest differed.
+`
+
+// The exit codes of zooid migrate follow.
+const (
+	followEqual   = 0
+	followFailed  = 1
+	followUsage   = 2
+	followDiffers = 3
+)
+
+// followFlags are what the command line says.
+type followFlags struct {
+	access      cli.Access
+	listen      string
+	super       string
+	id          int64
+	peerTLS     bool
+	peerAnyHost bool
+	keys, trust keystore.Store
+	words       []string
+}
+
+// parse reads them. help is true if they ask for the help text.
+func (f *followFlags) parse(args []string) (help bool, err error) {
+	f.id = 200
+	for len(args) > 0 {
+		rest, ok, err := f.access.Take(args)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			args = rest
+			continue
+		}
+		if !strings.HasPrefix(args[0], "-") {
+			f.words, args = append(f.words, args[0]), args[1:]
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		args = args[1:]
+		switch name {
+		case "h", "help":
+			return true, nil
+		case "peer-tls":
+			f.peerTLS = true
+			continue
+		case "peer-tls-any-host":
+			f.peerTLS, f.peerAnyHost = true, true
+			continue
+		}
+		if !given {
+			if len(args) == 0 {
+				return false, fmt.Errorf("the flag -%s is unknown, or needs a value", name)
+			}
+			value, args = args[0], args[1:]
+		}
+		if err := f.set(name, value); err != nil {
+			return false, err
+		}
+	}
+	if len(f.words) != 2 {
+		return false, errors.New("name an ensemble and a directory")
+	}
+	return false, f.access.Check()
+}
+
+func (f *followFlags) set(name, value string) (err error) {
+	switch name {
+	case "listen":
+		f.listen = value
+	case "super":
+		if user, hash, ok := strings.Cut(value, ":"); !ok || user == "" || hash == "" {
+			return errors.New("-super: want USER:HASH, as zooid digest prints it")
+		}
+		f.super = value
+	case "id":
+		if f.id, err = strconv.ParseInt(value, 10, 64); err != nil || f.id < 1 || f.id > 254 {
+			return fmt.Errorf("-id %s: want 1 to 254, and none that a server has", value)
+		}
+	case "peer-tls-ca":
+		f.peerTLS, f.trust.Location = true, value
+	case "peer-tls-cert":
+		f.peerTLS, f.keys.Location = true, value
+	case "peer-tls-password-file":
+		f.peerTLS, f.keys.PasswordPath, f.trust.PasswordPath = true, value, value
+	default:
+		return fmt.Errorf("there is no flag -%s", name)
+	}
+	return nil
+}
+
+// runFollow follows an ensemble until it is interrupted.
+func runFollow(args []string, stdout, stderr io.Writer) int {
+	var f followFlags
+	help, err := f.parse(args)
+	if help {
+		fmt.Fprint(stdout, followHelp)
+		return followEqual
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate follow: %v\n\n%s", err, followHelp)
+		return followUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	last, err := f.run(ctx, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "zooid migrate follow:", terminal.Visible(err.Error()))
+		return followFailed
+	}
+	fmt.Fprintf(stdout, "stopped: %v\nTo go on with this copy: zooid import %s DATADIR\n", last, f.words[1])
+	if last.Mismatch != nil {
+		return followDiffers
+	}
+	return followEqual
+}
+
+func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.Status, err error) {
+	dial, err := f.dialer()
+	if err != nil {
+		return last, err
+	}
+	var mu sync.Mutex // of the terminal
+	line := &progressLine{w: stderr}
+	f2, err := follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		line.end()
+		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
+	}})
+	if err != nil {
+		return last, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	served <- nil
+	if f.listen != "" {
+		if err := f.serve(ctx, f2, stderr, served, cancel); err != nil {
+			return last, err
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := progressEvery
+		if !terminal.Is(stderr) {
+			every = statusEvery
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			mu.Lock()
+			if text := f2.Status().String(); every == statusEvery {
+				fmt.Fprintln(stderr, time.Now().Format(time.DateTime), text)
+			} else {
+				line.show(text)
+			}
+			mu.Unlock()
+		}
+	}()
+	err = f2.Run(ctx)
+	cancel()
+	<-ended
+	line.end()
+	return f2.Status(), errors.Join(err, <-served)
+}
+
+// statusEvery is the time between two lines with the status, where there is no terminal.
+const statusEvery = time.Minute
+
+// serve answers clients.
+func (f *followFlags) serve(ctx context.Context, f2 *follow.Follower, stderr io.Writer, served chan error, cancel func()) error {
+	s, err := follow.NewServer(f2, auth.Options{SuperDigest: f.super})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	fmt.Fprintf(stderr, "reads are answered at %v\n", l.Addr())
+	<-served
+	go func() {
+		served <- s.Serve(ctx, l)
+		cancel()
+	}()
+	return nil
+}
+
+// config returns the ensemble's configuration, from a file or by asking a server.
+func (f *followFlags) config(ctx context.Context) (string, error) {
+	if file, err := os.Open(f.words[0]); err == nil {
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, learner.ConfigBytesMax+1))
+		return string(text), err
+	}
+	o := zk.Options{SessionTimeout: 10 * time.Second}
+	f.access.Put(&o)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := zk.Open(ctx, f.words[0], o)
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its configuration: %w", f.words[0], err)
+	}
+	defer c.Close()
+	text, _, err := c.GetConfig(ctx)
+	return string(text), err
+}
+
+// dialer returns what connects to quorum ports.
+func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
+	if !f.peerTLS {
+		return func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}, nil
+	}
+	o := keystore.ClientOptions{Trust: typed(f.trust), AnyHost: f.peerAnyHost}
+	if f.keys.Location != "" {
+		var err error
+		if o.Certificates, err = typed(f.keys).Certificates(); err != nil {
+			return nil, err
+		}
+	}
+	config, _, err := keystore.Client(o)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	}, nil
+}
+
+// typed takes a file as PEM unless its name says else.
+func typed(s keystore.Store) keystore.Store {
+	switch strings.ToLower(filepath.Ext(s.Location)) {
+	case ".jks", ".p12", ".pfx", ".bcfks":
+	default:
+		s.Type = "PEM"
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package learner
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Member is a server of an ensemble's configuration.
+type Member struct {
+	ID       int64
+	Quorum   []string // addresses at which it listens for learners while it leads
+	Election []string
+	Observer bool
+}
+
+// Limits of a configuration.
+const (
+	ConfigBytesMax = 512 << 10 // Apache's limit for what the election sends
+	membersMax     = 255       // ids have 8 bits
+)
+
+// ParseConfig reads a configuration, as /zookeeper/config and NEWLEADER have it, or a zoo.cfg: lines server.N=…,
+// and version=… in hex. Other lines are passed over.
+//
+//	server.1=host:2888:3888[:role][|host:2888:3888…][;clientport]
+func ParseConfig(text string) (members []Member, version int64, err error) {
+	if len(text) > ConfigBytesMax {
+		return nil, 0, fmt.Errorf("a configuration of %d bytes; at most %d", len(text), ConfigBytesMax)
+	}
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		id, server := strings.CutPrefix(key, "server.")
+		switch {
+		case !ok:
+		case key == "version":
+			if version, err = strconv.ParseInt(value, 16, 64); err != nil {
+				return nil, 0, fmt.Errorf("the configuration's version %q: %w", value, err)
+			}
+		case server:
+			m, err := parseMember(id, value)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s=%s: %w", key, value, err)
+			}
+			if len(members) == membersMax {
+				return nil, 0, fmt.Errorf("more than %d servers", membersMax)
+			}
+			members = append(members, m)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b Member) int { return int(min(max(a.ID-b.ID, -1), 1)) })
+	return members, version, nil
+}
+
+var errAddress = errors.New("want host:quorumPort:electionPort")
+
+func parseMember(id, value string) (m Member, err error) {
+	if m.ID, err = strconv.ParseInt(id, 10, 64); err != nil {
+		return m, fmt.Errorf("the id %q: %w", id, err)
+	}
+	value, _, _ = strings.Cut(value, ";")
+	for part := range strings.SplitSeq(value, "|") {
+		host, rest, ok := cutHost(strings.TrimSpace(part))
+		fields := strings.Split(rest, ":")
+		if !ok || host == "" || len(fields) < 2 || len(fields) > 3 {
+			return m, errAddress
+		}
+		for _, port := range fields[:2] {
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+				return m, fmt.Errorf("the port %q: %w", port, errAddress)
+			}
+		}
+		m.Quorum = append(m.Quorum, net.JoinHostPort(host, fields[0]))
+		m.Election = append(m.Election, net.JoinHostPort(host, fields[1]))
+		m.Observer = m.Observer || len(fields) == 3 && strings.EqualFold(fields[2], "observer")
+	}
+	return m, nil
+}
+
+// cutHost returns the host before the first port; IPv6 is in brackets.
+func cutHost(text string) (host, rest string, ok bool) {
+	if inner, v6 := strings.CutPrefix(text, "["); v6 {
+		host, rest, ok = strings.Cut(inner, "]:")
+		return host, rest, ok
+	}
+	return strings.Cut(text, ":")
+}

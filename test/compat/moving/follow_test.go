@@ -1,0 +1,270 @@
+package moving
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// An ensemble is three running Apache servers.
+type ensemble struct {
+	t       *testing.T
+	version string
+	options []string
+	configs []string
+	servers []*server
+	quorum  []string // addresses
+}
+
+// startEnsemble starts three servers, and waits until they serve.
+func startEnsemble(t *testing.T, version string, options ...string) *ensemble {
+	t.Helper()
+	e := &ensemble{t: t, version: version, options: options}
+	lines := ""
+	for id := 1; id <= 3; id++ {
+		quorum := freeport.Address(t)
+		_, election, _ := strings.Cut(freeport.Address(t), ":")
+		lines += fmt.Sprintf("server.%d=%s:%s:participant\n", id, quorum, election)
+		e.quorum = append(e.quorum, quorum)
+	}
+	for id := 1; id <= 3; id++ {
+		dir := t.TempDir()
+		addr := freeport.Address(t)
+		_, port, _ := strings.Cut(addr, ":")
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n%s", dir, port, lines)
+		config := filepath.Join(dir, "zoo.cfg")
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e.configs = append(e.configs, config)
+		e.servers = append(e.servers, &server{addr: addr, dir: dir})
+	}
+	for i := range e.servers {
+		e.start(i)
+	}
+	e.await()
+	return e
+}
+
+// start starts a server, again if need be.
+func (e *ensemble) start(i int) {
+	e.t.Helper()
+	args := append(append([]string{}, jvm...), "-cp", classPath(e.t, e.version), "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=256",
+		"-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=300", "-Dzookeeper.admin.enableServer=false",
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
+	args = append(append(args, e.options...), "org.apache.zookeeper.server.quorum.QuorumPeerMain", e.configs[i])
+	s := e.servers[i]
+	s.cmd, s.exited, s.output = exec.Command("java", args...), make(chan struct{}), &bytes.Buffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	exited := s.exited
+	go func() {
+		s.cmd.Wait()
+		close(exited)
+	}()
+	e.t.Cleanup(s.kill)
+}
+
+// await waits until a client can begin a session.
+func (e *ensemble) await() {
+	e.t.Helper()
+	for end := time.Now().Add(startPatience); ; time.Sleep(50 * time.Millisecond) {
+		if answers(e.connect()) {
+			return
+		}
+		if time.Now().After(end) {
+			e.t.Fatalf("the ensemble doesn't serve:\n%.4000s", e.servers[0].output)
+		}
+	}
+}
+
+func (e *ensemble) connect() string {
+	var addrs []string
+	for _, s := range e.servers {
+		addrs = append(addrs, s.addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// leader returns which server leads, -1 if none does.
+func (e *ensemble) leader() int {
+	return slices.IndexFunc(e.servers, func(s *server) bool { return strings.Contains(word(s.addr, "srvr"), "Mode: leader") })
+}
+
+// config is what the ensemble's znode says of it.
+func (e *ensemble) config(ctx context.Context) (string, error) {
+	c, err := zk.Open(ctx, e.connect(), zk.Options{SessionTimeout: 10 * time.Second})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	text, _, err := c.GetConfig(ctx)
+	return string(text), err
+}
+
+// startFollower follows an ensemble until the returned function is called.
+func startFollower(t *testing.T, e *ensemble, dir string) (*follow.Follower, func()) {
+	t.Helper()
+	f, err := follow.Open(follow.Options{
+		Dir: dir, ID: 200, Config: e.config, Say: func(text string) { t.Log("follower: " + text) },
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- f.Run(ctx) }()
+	return f, func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// caughtUp waits until a follower has everything that the ensemble has acknowledged.
+func caughtUp(t *testing.T, e *ensemble, f *follow.Follower) follow.Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, e.connect(), zk.Options{SessionTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stat, err := c.CreateStat(ctx, "/mark-", nil, zk.ModeEphemeralSequential, zk.OpenACL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for {
+		if s := f.Status(); s.Live && s.Zxid > stat.Czxid && s.Behind == 0 { // the session's end is behind it
+			return s
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the follower has %+v; want zxid %#x", f.Status(), stat.Czxid)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestFollow follows an ensemble whose leader is killed under load, is stopped and started, and ends with
+// the tree that the ensemble has: what clients read is the same, and import takes it.
+func TestFollow(t *testing.T) {
+	need(t)
+	program := zooid(t)
+	for i, version := range []string{"3.8.4", "3.9.5"} {
+		t.Run(version, func(t *testing.T) {
+			e := startEnsemble(t, version, "-Dzookeeper.snapCount=2000")
+			l := startLoad(e.connect(), *firstSeed+uint64(i), true)
+			defer l.end()
+			dir := filepath.Join(t.TempDir(), "copy")
+			time.Sleep(500 * time.Millisecond)
+			f, stop := startFollower(t, e, dir)
+			s := caughtUp(t, e, f)
+			t.Logf("%+v", s)
+			killed := e.leader()
+			e.servers[killed].kill()
+			e.await()
+			s = caughtUp(t, e, f)
+			if s.Elections < 2 {
+				t.Errorf("after the leader's death: %+v", s)
+			}
+			if s.Mismatch != nil || s.Compared < 10 {
+				t.Errorf("digests: %+v", s)
+			}
+			t.Logf("%+v", s)
+			stop()
+			time.Sleep(300 * time.Millisecond)
+			e.start(killed)
+			l.end()
+			runFollower(t, program, e, dir)
+		})
+	}
+}
+
+// runFollower goes on with a copy by the command, compares what clients read there with what they
+// read from Apache, and imports it.
+func runFollower(t *testing.T, program string, e *ensemble, dir string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "zoo.cfg")
+	text, err := e.config(context.Background())
+	if err == nil {
+		err = os.WriteFile(config, []byte(text), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{addr: freeport.Address(t), exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s.cmd = exec.Command(program, "migrate", "follow", "-listen", s.addr, "-super", superDigest, config, dir)
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(s.kill)
+	open(t, s, zk.Options{ReadOnly: true}).Close()
+	var told, want string
+	for range 300 { // sessions of the load may still end
+		zxid := regexp.MustCompile("Zxid: (0x[0-9a-f]+)")
+		told = word(s.addr, "srvr")
+		want = word(e.servers[e.leader()].addr, "srvr")
+		if a, b := zxid.FindString(told), zxid.FindString(want); a == b && a != "" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Log(told)
+	if !strings.Contains(told, "Digests differing: 0") || strings.Contains(told, "Leader: none") {
+		t.Error("the follower isn't well")
+	}
+	apache := e.servers[e.leader()]
+	compareReadOuts(t, without(readOut(t, apache)), without(readOut(t, s)))
+	out, err := exec.Command(program, "migrate", "compare", "-patience", "1s", "-auth", "digest:super:"+superPassword, apache.addr, s.addr).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	s.cmd.Process.Signal(os.Interrupt)
+	<-s.exited
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || strings.Contains(s.output.String(), "sends a snapshot") || !strings.Contains(s.output.String(), "zooid import") {
+		t.Errorf("exit %d: %s", code, s.output)
+	}
+	t.Log(command(t, program, "import", dir, filepath.Join(t.TempDir(), "imported")))
+}
+
+// word asks a server a four-letter word.
+func word(addr, what string) string {
+	dial := func(ctx context.Context, addr string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	reply, _ := ask.Word(ctx, dial, addr, what, 1<<20)
+	return reply
+}
