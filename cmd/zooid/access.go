@@ -9,6 +9,7 @@ import (
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/authprovider/key"
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/bearer"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/external"
 	"github.com/zooid-project/zooid/internal/runbook"
@@ -53,6 +54,16 @@ func authOptions(cfg *config.Config) (auth.Options, error) {
 		})
 		if err != nil {
 			return o, runbook.Errorf("ZD-1228", "%w", err)
+		}
+		o.Providers = append(o.Providers, p)
+	}
+	if b := a.Bearer; b.Issuer != "" {
+		p, err := bearer.New(bearer.Options{
+			Issuer: b.Issuer, Audience: b.Audience, Keys: b.Keys, CAFile: a.CAFile, Algorithms: b.Algorithms,
+			IDClaim: b.IDClaim, GroupsClaim: b.GroupsClaim, SuperUsers: b.SuperUsers, Skew: b.ClockSkew,
+		})
+		if err != nil {
+			return o, runbook.Errorf("ZD-1229", "%w", err)
 		}
 		o.Providers = append(o.Providers, p)
 	}

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -121,8 +122,26 @@ func (a *Access) AddAuth(text string) error {
 	if !ok || scheme == "" || credentials == "" {
 		return errors.New("want scheme:credentials, such as digest:user:password") // never what was given
 	}
-	a.auth = append(a.auth, zk.Auth{Scheme: scheme, Auth: []byte(credentials)})
+	b, err := Credentials(scheme, credentials)
+	if err != nil {
+		return err
+	}
+	a.auth = append(a.auth, zk.Auth{Scheme: scheme, Auth: b})
 	return nil
+}
+
+// Credentials returns what proves an identity: the text, or for a token (scheme bearer) that
+// is given as @FILE what the file holds.
+func Credentials(scheme, text string) ([]byte, error) {
+	file, ok := strings.CutPrefix(text, "@")
+	if scheme != "bearer" || !ok {
+		return []byte(text), nil
+	}
+	b, err := ReadSmall(file)
+	if b = bytes.TrimSpace(b); err == nil && len(b) == 0 {
+		err = fmt.Errorf("read a token from %s: the file is empty", file)
+	}
+	return b, err
 }
 
 // ReadAuth takes the identities in a file.

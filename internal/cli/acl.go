@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/cli/advice"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
@@ -129,7 +130,11 @@ func (s *shell) setListed(ctx context.Context, batch []subtree.Listed, acl []zk.
 }
 
 func runAddAuth(ctx context.Context, s *shell, a *args) error {
-	err := s.client.AddAuth(ctx, a.arg(0), []byte(a.arg(1)))
+	credentials, err := access.Credentials(a.arg(0), a.arg(1))
+	if err != nil {
+		return err
+	}
+	err = s.client.AddAuth(ctx, a.arg(0), credentials)
 	return advice.Add(err, "the server refused the identity; is the scheme one it knows, and the form right (digest user:password)?")
 }
 

@@ -104,7 +104,7 @@ func lessons() map[string]lesson {
 		"4lw":         {"Asks every server of the connect string, or those named. help words lists the words.", []string{"mntr", "4lw ruok", "4lw stat zk2:2181", "mntr -o json"}},
 		"acl explain": {"Tells for each entry of the ACL whom it means, and what you may do: you are all the\nidentities that whoami prints.", []string{"acl explain /app"}},
 		"addWatch":    {"Events are printed between commands, also while you type. watch follows changes more\nreadably.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"}},
-		"addauth":     {"The identity counts until the session ends. It isn't kept in the history.", []string{"addauth digest alice:secret"}},
+		"addauth":     {"The identity counts until the session ends. It isn't kept in the history. A token may be in a file: bearer @FILE.", []string{"addauth digest alice:secret", "addauth bearer @/run/token"}},
 		"connect":     {"Watches and ephemeral znodes of the old session go with it.", []string{"connect", "connect zk1:2181,zk2:2181/app"}},
 		"cp":          {placesText + " Parents that are missing are made; ephemeral\nznodes are left out.", []string{"cp /app /app-copy", "cp /app zk9:2181/app"}},
 		"create": {"Data with blanks needs quotes; - is standard input, @FILE a file (help values). An ACL is\nscheme:id:permissions,… (help acl). Parents that -p makes are open to everybody; without\n-p they must be there.",

@@ -170,6 +170,7 @@ type Auth struct {
 	ExternalCache                           time.Duration // how long such an answer counts again for the same credential from the same address; 0 for never
 	ExternalConcurrency                     int           // questions to one such program or endpoint at a time; half of them may be about one address
 	CAFile                                  string        // PEM certificates that vouch for HTTPS endpoints of authentication; "" for the system's
+	Bearer                                  Bearer        // tokens, of the scheme bearer
 	EnsembleNames                           []string      // names that a client of the scheme ensemble may call this ensemble by
 	RequireSASL                             bool          // short for Enforce with sasl alone
 	Enforce                                 bool          // every connection must authenticate
@@ -180,6 +181,18 @@ type Auth struct {
 type External struct {
 	Scheme string
 	Target string // exec:/path, or a URL
+}
+
+// Bearer is which tokens (JWT) are taken, as addauth bearer TOKEN has them.
+type Bearer struct {
+	Issuer      string        // the claim iss of a token; with it there is the scheme bearer
+	Audience    []string      // a token is for one of these, by its claim aud
+	Keys        string        // the issuer's public keys, a JSON Web Key Set: a file or an https URL; "" for where the issuer's OpenID configuration says
+	Algorithms  []string      // by which a token may be signed
+	IDClaim     string        // the claim with the client's id in ACLs; dots lead into objects
+	GroupsClaim string        // the claim with its groups, which are the ids group/NAME; "" for none
+	SuperUsers  []string      // ids that are superusers
+	ClockSkew   time.Duration // that the issuer's clock may be off
 }
 
 // TLS is the key material and rules of one kind of port.

@@ -129,6 +129,15 @@ func (l *loader) authRules() {
 			l.fail("ZD-1002", "sasl.enabled.mechanisms", "%s is no mechanism; allowed: %s", printable(mechanism), alternatives(saslMechanisms))
 		}
 	}
+	if a.Bearer.Issuer == "" {
+		for _, name := range []string{"audience", "jwks", "groupsClaim", "superUsers"} {
+			if s := l.given["auth.bearer."+name]; s.value != "" {
+				l.fail("ZD-1004", "auth.bearer."+name, "auth.bearer.issuer is missing; without it no token is taken")
+			}
+		}
+	} else if len(a.Bearer.Audience) == 0 {
+		l.fail("ZD-1004", "auth.bearer.issuer", "auth.bearer.audience is missing; without it tokens for others would be taken")
+	}
 	name := "enforce.auth.schemes"
 	if a.RequireSASL {
 		a.Enforce, a.EnforceSchemes = true, []string{"sasl"}
@@ -141,7 +150,7 @@ func (l *loader) authRules() {
 		l.fail("ZD-1004", name, "enforce.auth.enabled=true needs at least one scheme here")
 	}
 	for _, scheme := range a.EnforceSchemes {
-		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 || slices.ContainsFunc(a.External, func(e External) bool { return e.Scheme == scheme }) {
+		if scheme == "ip" || scheme == "digest" && a.DigestEnabled || slices.Contains(a.Schemes, scheme) || len(a.Providers) > 0 || scheme == "bearer" && a.Bearer.Issuer != "" || slices.ContainsFunc(a.External, func(e External) bool { return e.Scheme == scheme }) {
 			continue // what a provider serves is checked once it is open
 		}
 		l.fail("ZD-1005", name, "no provider serves the scheme %s; add authProvider.%s with its class", printable(scheme), printable(scheme))

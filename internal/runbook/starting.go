@@ -123,4 +123,7 @@ var securing = []Entry{
 	{"ZD-1228", "A program or endpoint that judges credentials can't be used",
 		"authProvider.SCHEME names a program that isn't there, can't be run, or can be changed by others than its owner; or a URL to which credentials would go in clear.",
 		"Correct the line, or the permissions of the program. See docs/configuration.md."},
+	{"ZD-1229", "Tokens can't be taken",
+		"The keys auth.bearer.* name a file with no public key, a URL by which keys could be changed on their way, or an algorithm that isn't taken.",
+		"Correct the key that the error names. See docs/configuration.md."},
 }
