@@ -24,7 +24,7 @@ func authOptions(cfg *config.Config) (auth.Options, error) {
 	o := auth.Options{
 		DigestDisabled: !a.DigestEnabled, DigestAlgorithm: a.DigestAlg, SuperDigest: a.SuperDigest.Reveal(),
 		SASLSuperUsers: a.SASLSuperUsers, AnySASLUser: a.SASLAnyUser, X509SuperUser: a.X509SuperUser,
-		EnsembleNames: a.EnsembleNames,
+		EnsembleNames: a.EnsembleNames, RefuseOpenACLs: cfg.Profile == config.Strict,
 	}
 	for _, s := range a.Schemes {
 		switch s {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,8 +83,9 @@ func TestInitServes(t *testing.T) {
 	defer cancel()
 	addr := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	all := strings.Join([]string{addr(ports[2]), addr(ports[5]), addr(ports[8])}, ",")
-	use(ctx, t, all, zk.Options{TLSConfig: clientTLS(t, filepath.Join(dir, "client"))})
-	use(ctx, t, addr(ports[9]), zk.Options{})
+	mine := []zk.ACL{{Perms: zk.PermAll, ID: zk.ID{Scheme: "auth"}}}
+	use(ctx, t, all, zk.Options{TLSConfig: clientTLS(t, filepath.Join(dir, "client"))}, mine, zk.ErrInvalidACL)
+	use(ctx, t, addr(ports[9]), zk.Options{}, zk.WorldACL(zk.PermAll), nil)
 	for _, folder := range servers {
 		r, found := examine(t, folder)
 		if len(found) > 0 || !r.Running {
@@ -119,15 +121,19 @@ func clientTLS(t *testing.T, folder string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}
 }
 
-func use(ctx context.Context, t *testing.T, addrs string, o zk.Options) {
+// use creates a znode and reads it; making one for everybody ends as open says.
+func use(ctx context.Context, t *testing.T, addrs string, o zk.Options, acl []zk.ACL, open error) {
 	t.Helper()
 	c, err := zk.Open(ctx, addrs, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Create(ctx, "/set-up", []byte("x"), zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+	if _, err := c.Create(ctx, "/set-up", []byte("x"), zk.ModePersistent, acl); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := c.Create(ctx, "/open", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); !errors.Is(err, open) {
+		t.Errorf("a znode for everybody: %v, want %v", err, open)
 	}
 	if data, _, err := c.Get(ctx, "/set-up"); err != nil || string(data) != "x" {
 		t.Fatalf("it holds %q, %v", data, err)

@@ -52,6 +52,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	for _, w := range cfg.Warnings {
 		log.Warn(w.String(), "code", w.Code)
 	}
+	logRisks(cfg, log)
 	opt, err := serverOptions(cfg, log)
 	if err == nil {
 		err = checkDirs(&cfg.Storage)
@@ -267,6 +268,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		},
 		FourLetterWords: words(cfg.FourLetter),
 		SnapshotsKept:   snapshotsKept(&cfg.Storage),
+		RootACL:         rootACL(cfg),
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Audit: auditSettings(&cfg.Audit), Log: log, Version: versionText(),

@@ -62,15 +62,20 @@ func (r *Registry) ask(provider authprovider.Provider, ids []jute.ID, address ju
 	return prove(ids, until, all...)
 }
 
+// admitsAll reports whether an ACL's entry admits whoever connects.
+func admitsAll(scheme, id string) bool {
+	return scheme == world || scheme == ip && strings.HasSuffix(id, "/0")
+}
+
 // refusedMark is written over the first byte of the scheme of an ACL's entry that a
 // provider refuses. No scheme begins with it, so every replica answers InvalidACL.
 const refusedMark = '!'
 
 // Judge has providers look at the ids in the ACLs of a request, once, where the client is
-// connected. It marks, in body itself, those that are refused. Body is a request's record
+// connected, and refuses what admits everybody if that is asked for. It marks, in body itself, those that are refused. Body is a request's record
 // of the operation; one that can't be read is left to the replicas to refuse.
 func (r *Registry) Judge(op jute.Op, body []byte) {
-	if len(r.providers) == 0 {
+	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {
 		return
 	}
 	d := jute.NewDecoder(body)
@@ -118,7 +123,11 @@ func (r *Registry) judgeACLs(d *jute.Decoder, body []byte) {
 		d.Int()
 		at := d.Offset() + 4
 		scheme, id := d.String(), d.String()
-		if p := r.providers[scheme]; p != nil && d.Err() == nil && !p.IsValid(strings.Clone(id)) {
+		if d.Err() != nil || scheme == "" {
+			continue
+		}
+		p := r.providers[scheme]
+		if p != nil && !p.IsValid(strings.Clone(id)) || r.o.RefuseOpenACLs && admitsAll(scheme, id) {
 			body[at] = refusedMark
 		}
 	}

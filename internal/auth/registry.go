@@ -41,6 +41,9 @@ type Options struct {
 
 	Providers []authprovider.Provider // of schemes beside these: authProvider.N
 
+	// RefuseOpenACLs refuses ACLs that admit everybody (security.profile=strict).
+	RefuseOpenACLs bool
+
 	// EnforceSchemes closes connections that have no identity of any of these
 	// schemes: enforce.auth.schemes if enforce.auth.enabled, {"sasl"} for
 	// sessionRequireClientSASLAuth. Nil enforces nothing.

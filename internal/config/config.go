@@ -30,6 +30,8 @@ type Config struct {
 	Auth     Auth
 	TLS      TLS // of the client ports
 
+	Profile string // default, a drop-in for Apache's server; or strict, which refuses to start with doors open
+
 	FourLetter FourLetterWords
 	Admin      Admin
 	Log        Log

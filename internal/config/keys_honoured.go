@@ -117,6 +117,7 @@ var digestAlgs = []string{"SHA1", "SHA-1", "MD5", "SHA-224", "SHA-256", "SHA-384
 // authKeys are about identities, except SASL. Lines of authProvider.N have no row: they name Java classes.
 func authKeys() []key {
 	return []key{
+		honour("security.profile", asProp, text, "default", func(c *Config) any { return &c.Profile }).of("default", "strict"),
 		honour("DigestAuthenticationProvider.enabled", asProp, boolean, "true", func(c *Config) any { return &c.Auth.DigestEnabled }),
 		honour("DigestAuthenticationProvider.superDigest", asProp, secret, "", func(c *Config) any { return &c.Auth.SuperDigest }),
 		honour("DigestAuthenticationProvider.digestAlg", asProp, text, "SHA1", func(c *Config) any { return &c.Auth.DigestAlg }).of(digestAlgs...),

@@ -24,6 +24,9 @@ func (l *loader) applyRules() {
 	if len(l.errs) == 0 { // the TLS port, and so the scheme x509, may come from a server line
 		l.authRules()
 	}
+	if len(l.errs) == 0 && l.c.Profile == Strict {
+		l.strictRules()
+	}
 }
 
 // snapRetainMin is the fewest snapshots Apache keeps; snapCountMin its smallest snapCount.

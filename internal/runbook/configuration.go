@@ -29,6 +29,9 @@ var configuration = []Entry{
 	{"ZD-1009", "The command line is wrong",
 		"zooid server takes a configuration file, or a port and a data directory as Apache's server does.",
 		"Run 'zooid server -h' for the forms that are known."},
+	{"ZD-1010", "The strict profile doesn't permit a setting",
+		"security.profile=strict refuses what leaves a door open: connections without TLS, weak hashes, tolerated failures, words and pages that tell much, servers that don't prove who they are.",
+		"Change the key as the error says. Or remove security.profile=strict: what is open then is in a warning at the start."},
 
 	{"ZD-1020", "A key is unknown and ignored",
 		"Neither Zooid nor Apache ZooKeeper has a key of this name. A misspelt key has no effect.",

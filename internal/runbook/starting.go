@@ -126,4 +126,13 @@ var securing = []Entry{
 	{"ZD-1229", "Tokens can't be taken",
 		"The keys auth.bearer.* name a file with no public key, a URL by which keys could be changed on their way, or an algorithm that isn't taken.",
 		"Correct the key that the error names. See docs/configuration.md."},
+	{"ZD-1230", "The configuration leaves doors open",
+		"The default profile is a drop-in for Apache ZooKeeper, with its defaults; the line says what others can do.",
+		"Close what the line names. zooid init -tls writes a configuration with security.profile=strict, under which nothing of this is left."},
+	{"ZD-1231", "SERVERS OF THE ENSEMBLE DON'T PROVE WHO THEY ARE AT THEIR FIRST START",
+		"The servers are on several hosts, and there is neither TLS between them nor a secret of theirs. They agree on a secret at their first start: whoever reaches their ports then could be one of them.",
+		"Set quorum.secretFile on all servers, to the same file that they alone can read, or sslQuorum=true with certificates. zooid init writes both."},
+	{"ZD-1232", "The root znode can't be closed yet",
+		"Under security.profile=strict a server gives / and what is below /zookeeper to the superusers alone. The line says why it could not yet; it goes on trying.",
+		"Nothing has to be done while the servers have no quorum. Otherwise correct what the line names, or set the ACL of / as a superuser."},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
 	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
 )
 
 // A Member is one server of the ensemble, as its configuration names it.
@@ -96,6 +97,9 @@ type Options struct {
 	Auth     auth.Options
 	Secure   SecureOptions // TLS on client ports
 	SASL     replica.SASLOptions
+	// RootACL replaces the ACLs of / and of what is below /zookeeper as long as they let
+	// anybody change these (security.profile=strict); nil leaves them.
+	RootACL []jute.ACL
 	// Stores are the key and trust stores that can be read again.
 	Stores []Stores
 

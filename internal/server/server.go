@@ -127,6 +127,10 @@ func Open(opt Options) (*Server, error) {
 		s.wg.Add(1)
 		go s.followListening()
 	}
+	if len(opt.RootACL) > 0 {
+		s.wg.Add(1)
+		go s.closeRoot()
+	}
 	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()

@@ -24,6 +24,11 @@ func (o *Options) configuration(s *server, all []server) string {
 	p("")
 	switch {
 	case o.TLS:
+		p("# Nothing is open: the server doesn't start with a setting that others could misuse, clients can't create")
+		p("# znodes for everybody, and the root znode is the superusers' alone, who is the bearer of ../client/client.pem.")
+		p("security.profile=strict")
+		p("X509AuthenticationProvider.superUser=CN=client")
+		p("")
 		p("# Clients talk TLS here, and show a certificate of the same issuer (../client has one).")
 		p("secureClientPort=%d", s.clientPort)
 		p("ssl.keyStore.location=%s", o.at("server.pem"))
@@ -41,8 +46,13 @@ func (o *Options) configuration(s *server, all []server) string {
 	}
 	p("# Connections of one address, so that no client takes all.")
 	p("maxClientCnxns=60")
-	p("# Words that monitoring asks; * would tell sessions and paths to everybody.")
-	p("4lw.commands.whitelist=srvr,mntr,ruok,conf,isro")
+	if o.TLS {
+		p("# The word srvr is answered; the strict profile permits ruok and isro too.")
+		p("#4lw.commands.whitelist=srvr,ruok,isro")
+	} else {
+		p("# Words that monitoring asks; * would tell sessions and paths to everybody.")
+		p("4lw.commands.whitelist=srvr,mntr,ruok,conf,isro")
+	}
 	p("")
 	p("# Without data a server doesn't begin with an empty tree by itself once this is false.")
 	p("# Set it after the first start: a disk that isn't mounted is found out then.")

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Strict is the Profile that refuses to start with doors open.
+const Strict = "strict"
+
+// strictWords are the four-letter words that the strict profile permits: they tell no paths, addresses and settings.
+var strictWords = []string{"isro", "ruok", "srvr"}
+
+// strictAlgs are the hashes of passwords that the strict profile permits.
+var strictAlgs = []string{"SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512"}
+
+// strictRules refuse what the strict profile doesn't permit, and change the defaults of what it does.
+func (l *loader) strictRules() {
+	c := l.c
+	open := func(name, do string) { l.fail("ZD-1010", name, "security.profile=strict: %s", do) }
+	if c.Client.Port >= 0 {
+		open("clientPort", "clients talk TLS alone; use secureClientPort, and two semicolons before the port in a server line")
+	}
+	if c.Secure.Port < 0 {
+		open("secureClientPort", "clients talk TLS alone; give a port for it")
+	}
+	if c.TLS.PortUnification {
+		open("client.portUnification", "clients talk TLS alone; remove the key")
+	}
+	if c.Tree.SkipACL {
+		open("skipACL", "remove the key")
+	}
+	if _, given := l.given["DigestAuthenticationProvider.digestAlg"]; !given {
+		c.Auth.DigestAlg = strictAlgs[0]
+	} else if !slices.Contains(strictAlgs, c.Auth.DigestAlg) {
+		open("DigestAuthenticationProvider.digestAlg", "use "+alternatives(strictAlgs)+", and make superDigest and ACLs anew (zooid digest)")
+	}
+	if c.Auth.AllowFailedSASL {
+		open("allowSaslFailedClients", "remove the key")
+	}
+	if c.Auth.SASLAnyUser != "" {
+		open("letAnySaslUserDoX", "remove the key")
+	}
+	if !c.Superuser() {
+		open("X509AuthenticationProvider.superUser", "the root znode is the superusers' alone, and there is none; name one here, or by DigestAuthenticationProvider.superDigest or superUser")
+	}
+	if slices.ContainsFunc(c.FourLetter.Words, func(word string) bool { return !slices.Contains(strictWords, word) }) {
+		open("4lw.commands.whitelist", "name none but "+alternatives(strictWords)+"; the endpoint for Prometheus has the figures")
+	}
+	if c.Admin.Enabled && (!c.Admin.ForceHTTPS || !c.Admin.NeedClientAuth) {
+		open("admin.enableServer", "callers of the admin server talk TLS and show a certificate; set admin.forceHttps=true and admin.needClientAuth=true, or remove the key")
+	}
+	if !c.TLS.HostnameVerification {
+		open("ssl.hostnameVerification", "remove the key, and issue certificates that name their hosts")
+	}
+	if !c.Quorum.TLS.HostnameVerification {
+		open("ssl.quorum.hostnameVerification", "remove the key, and issue certificates that name their hosts")
+	}
+	if auth := c.Quorum.TLS.ClientAuth; auth != "need" && auth != "" {
+		open("ssl.quorum.clientAuth", "use need")
+	}
+	if c.Quorum.TLS.PortUnification {
+		open("portUnification", "servers talk TLS alone; remove the key")
+	}
+	if c.PeersUnproved() {
+		open("sslQuorum", "servers prove who they are from the first start on; set sslQuorum=true, or quorum.secretFile on all servers (zooid init writes both)")
+	}
+}
+
+// Superuser reports whether the configuration names a superuser.
+func (c *Config) Superuser() bool {
+	a := &c.Auth
+	return a.SuperDigest != "" || a.X509SuperUser != "" || len(a.SASLSuperUsers) > 0 || len(a.Bearer.SuperUsers) > 0
+}
+
+// PeersUnproved reports whether servers on other hosts are believed to be members of the ensemble at their first start
+// because they are the first to say so: there is neither TLS between servers nor a secret of theirs.
+func (c *Config) PeersUnproved() bool {
+	q := &c.Quorum
+	return q.Distributed && !q.TLS.Enabled && q.Secret == "" && q.SecretFile == "" && slices.ContainsFunc(q.Members.Servers, func(m Member) bool {
+		return slices.ContainsFunc(m.Addrs, func(a PeerAddr) bool { return !isHere(a.Host) })
+	})
+}
+
+// Risks returns what the configuration leaves open to others than this host's users, in a few words each.
+func (c *Config) Risks() (all []string) {
+	if c.Profile == Strict {
+		return nil
+	}
+	if c.Client.Port >= 0 && !isHere(c.Client.Host) {
+		all = append(all, "clients of other hosts may connect without TLS, and send passwords in clear (clientPort)")
+		if !c.Auth.Enforce {
+			all = append(all, "anybody who reaches the client port may create znodes below /, until its ACL is changed")
+		}
+	}
+	if c.Tree.SkipACL {
+		all = append(all, "no ACL is checked (skipACL)")
+	}
+	if c.Admin.Enabled && c.Admin.PlainRemote {
+		all = append(all, "callers of the admin server send passwords in clear (admin.plainRemote)")
+	}
+	return all
+}
+
+func isHere(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
+}

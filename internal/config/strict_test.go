@@ -1,0 +1,52 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRisks: what is open to other hosts is told, and nothing else.
+func TestRisks(t *testing.T) {
+	t.Parallel()
+	const three = "initLimit=10\nsyncLimit=5\nserver.1=h1:1:2\nserver.2=h2:1:2\nserver.3=h3:1:2\n"
+	for text, want := range map[string]string{
+		"clientPort=2181\nclientPortAddress=127.0.0.1\n": "",
+		"secureClientPort=2281\n":                        "",
+		"clientPort=2181\n":                              "clientPort, until its ACL",
+		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=digest\n":                                             "clientPort",
+		"secureClientPort=2281\nskipACL=yes\n":                                                                                  "skipACL",
+		"secureClientPort=2281\nadmin.enableServer=true\nadmin.plainRemote=true\n":                                              "admin.plainRemote",
+		"secureClientPort=2281\n" + three:                                                                                       "peers",
+		"secureClientPort=2281\nsslQuorum=true\n" + three:                                                                       "",
+		"secureClientPort=2281\nquorum.secretFile=/secret\n" + three:                                                            "",
+		"secureClientPort=2281\n" + strings.NewReplacer("h1", "127.0.0.1", "h2", "127.0.0.2", "h3", "localhost").Replace(three): "",
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "zoo.cfg")
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte("1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("dataDir="+dir+"\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		told := strings.Join(c.Risks(), "; ")
+		if c.PeersUnproved() {
+			told += "peers"
+		}
+		parts := strings.Split(want, ", ")
+		if (told == "") != (want == "") {
+			t.Errorf("%q: %s; want %q", text, told, want)
+		}
+		for _, part := range parts {
+			if !strings.Contains(told, part) {
+				t.Errorf("%q: %s; want %q", text, told, want)
+			}
+		}
+	}
+}
