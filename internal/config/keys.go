@@ -57,14 +57,15 @@ const (
 	whyPauses     = "it watches the pauses of a Java virtual machine"
 	whyWatches    = "the watch table is of one kind and cleans up at once"
 	whyStats      = "request statistics by path are taken differently"
-	whyQuorumSASL = "SASL between servers is not supported; set sslQuorum=true for mutual TLS between them"
-	whyTesting    = "it is a hook for tests that can damage data; remove it"
-	whySnapshot   = "snapshots have a format of their own here"
-	whyKerberos   = "a server needs its keytab alone and asks for no tickets"
-	whyConnects   = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
-	whyThrottle   = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
-	whyDial       = "servers give each other a second to connect, and try again until they succeed"
-	whyMetrics    = "the endpoint for metrics speaks HTTP alone; httpHost keeps it to addresses that only Prometheus reaches"
+	whyQuorumSASL = "servers prove who they are by a secret of theirs, not by SASL: remove the lines that begin with quorum.auth, write a secret " +
+		"(openssl rand -hex 32 >FILE; chmod 600 FILE), copy the file to all servers, and give each quorum.secretFile=FILE; or set sslQuorum=true"
+	whyTesting  = "it is a hook for tests that can damage data; remove it"
+	whySnapshot = "snapshots have a format of their own here"
+	whyKerberos = "a server needs its keytab alone and asks for no tickets"
+	whyConnects = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
+	whyThrottle = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
+	whyDial     = "servers give each other a second to connect, and try again until they succeed"
+	whyMetrics  = "the endpoint for metrics speaks HTTP alone; httpHost keeps it to addresses that only Prometheus reaches"
 )
 
 func honour(name string, w where, k kind, value string, field func(*Config) any) key {

@@ -63,8 +63,8 @@ func (l *loader) strictRules() {
 	if c.Quorum.TLS.PortUnification {
 		open("portUnification", "servers talk TLS alone; remove the key")
 	}
-	if c.PeersUnproved() {
-		open("sslQuorum", "servers prove who they are from the first start on; set sslQuorum=true, or quorum.secretFile on all servers (zooid init writes both)")
+	if c.Quorum.Distributed && !c.Quorum.TLS.Enabled && c.remotePeers() {
+		open("sslQuorum", "servers talk TLS to each other; set sslQuorum=true (zooid init -tls writes the certificates too)")
 	}
 }
 
@@ -78,7 +78,12 @@ func (c *Config) Superuser() bool {
 // because they are the first to say so: there is neither TLS between servers nor a secret of theirs.
 func (c *Config) PeersUnproved() bool {
 	q := &c.Quorum
-	return q.Distributed && !q.TLS.Enabled && q.Secret == "" && q.SecretFile == "" && slices.ContainsFunc(q.Members.Servers, func(m Member) bool {
+	return q.Distributed && !q.TLS.Enabled && q.Secret == "" && q.SecretFile == "" && c.remotePeers()
+}
+
+// remotePeers reports whether a server of the ensemble has an address of another host.
+func (c *Config) remotePeers() bool {
+	return slices.ContainsFunc(c.Quorum.Members.Servers, func(m Member) bool {
 		return slices.ContainsFunc(m.Addrs, func(a PeerAddr) bool { return !isHere(a.Host) })
 	})
 }
