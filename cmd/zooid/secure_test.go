@@ -107,7 +107,7 @@ func TestPeerTLS(t *testing.T) {
 		"one-way":      {keys + trust + "sslQuorum=true\nssl.quorum.clientAuth=none\n", true, true, false, true, ""},
 		"no keys":      {trust + "sslQuorum=true\n", false, false, false, false, "no key store"},
 		"no trust":     {keys + "sslQuorum=true\nssl.quorum.clientAuth=none\n", false, false, false, false, "no trust store"},
-		"revocation":   {keys + trust + "sslQuorum=true\nssl.quorum.crl=true\n", false, false, false, false, "revocation"},
+		"no lists":     {keys + trust + "sslQuorum=true\nssl.quorum.crlFile=missing\n", false, false, false, false, "revocation"},
 		"old protocol": {keys + trust + "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1\n", false, false, false, false, "broken"},
 		"wrong word":   {strings.ReplaceAll(keys, "=apassword", "=guess") + trust + "sslQuorum=true\n", false, false, false, false, "server.jks"},
 	} {

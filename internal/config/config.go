@@ -208,8 +208,9 @@ type TLS struct {
 	HostnameVerification     bool          // the name in a certificate must be that of the host; false also switches off the check of the connecting side
 	PeerHostnameVerification bool          // of the connecting side
 	ReverseDNS               bool          // a host known by its address alone may be looked up to find its name
-	CRL                      bool          // refused when true: revocation is not checked
-	OCSP                     bool          // refused when true: revocation is not checked
+	CRL                      bool          // certificates that the lists at their distribution points revoke aren't taken, nor those whose list can't be had
+	OCSP                     bool          // certificates that their OCSP responder revokes aren't taken, nor those about which nothing can be found out
+	CRLFile                  string        // a file with revocation lists, in PEM, which is read anew for each certificate
 	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
 	PortUnification          bool          // TLS and plain on the client port
 	CertReload               bool          // key and trust stores that change are read again

@@ -89,8 +89,9 @@ func (s Store) trusted() (*trusted, error) {
 
 // verify checks what the other side showed: its certificate must be of an issuer in the
 // store. As in Java, one that is in the store itself counts whenever it is shown: who put
-// it there trusts it by name, and takes it out to end that.
-func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) error {
+// it there trusts it by name, and takes it out to end that. None may have been withdrawn;
+// stapled is what the other side has from its issuer about that.
+func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, revoked *revocation, stapled []byte) error {
 	if len(chain) == 0 {
 		return errors.New("the other side shows no certificate")
 	}
@@ -102,6 +103,9 @@ func (t *trusted) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) erro
 	if slices.ContainsFunc(t.certs, cert.Equal) {
 		opt.CurrentTime = cert.NotAfter
 	}
-	_, err := cert.Verify(opt)
-	return err
+	chains, err := cert.Verify(opt)
+	if err != nil {
+		return err
+	}
+	return revoked.check(chains, stapled)
 }

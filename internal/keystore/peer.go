@@ -29,7 +29,7 @@ func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
 		},
 		InsecureSkipVerify: true, // VerifyConnection does it
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if err := current.trust.verify(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil || !verifyHost {
+			if err := current.trust.verify(state.PeerCertificates, x509.ExtKeyUsageServerAuth, p.revoked, state.OCSPResponse); err != nil || !verifyHost {
 				return err
 			}
 			return state.PeerCertificates[0].VerifyHostname(host)

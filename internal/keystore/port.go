@@ -26,7 +26,8 @@ type Options struct {
 	ClientAuth       string // clientAuth: none, want or need; "" is need
 	VerifyClientHost bool   // clientHostnameVerification: a client's certificate must name its address
 	ReverseDNS       bool   // allowReverseDnsLookup: or the name that its address has
-	Revocation       bool   // crl or ocsp, which are refused
+	CRL, OCSP        bool   // crl, ocsp: certificates that were withdrawn aren't taken
+	CRLFile          string // crlFile: revocation lists beside those that certificates name
 
 	// Reload makes changed stores count for connections that begin after the
 	// change (client.certReload).
@@ -51,6 +52,7 @@ type Port struct {
 	notes       []string
 	checkEvery  time.Duration
 	remindEvery time.Duration
+	revoked     *revocation // nil if that isn't looked up
 	lookUp      func(ctx context.Context, address string) (names []string, err error)
 
 	current atomic.Pointer[current]
@@ -92,12 +94,15 @@ func NewPort(o Options) (*Port, error) {
 		return nil, fmt.Errorf("unknown clientAuth %.40q; allowed: none, want, need", o.ClientAuth)
 	}
 	switch {
-	case o.Revocation:
-		return nil, errors.New("check certificates against revocation lists (crl, ocsp): this is not supported; turn it off, and issue certificates that are short-lived instead")
 	case o.Keys.Location == "":
 		return nil, errors.New("accept TLS connections: there is no key store; set keyStore.location to a JKS, PKCS12 or PEM file with the server's key and certificate")
 	case o.Trust.Location == "" && p.clientAuth != tls.NoClientCert:
 		return nil, errors.New("verify the certificates of clients: there is no trust store; set trustStore.location to a file with the certificate of their issuer, or clientAuth=none to ask for no certificates")
+	}
+	if p.revoked = newRevocation(o.CRL, o.OCSP, o.CRLFile); o.CRLFile != "" {
+		if _, err := readLists(o.CRLFile); err != nil {
+			return nil, err
+		}
 	}
 	p.seen = p.marks()
 	cfg, err := p.build()
@@ -148,7 +153,7 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if len(state.PeerCertificates) == 0 {
 			return nil // RequireAnyClientCert has refused it where one is needed
 		}
-		if err := now.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
+		if err := now.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, p.revoked, nil); err != nil {
 			return err
 		}
 		if !p.opt.VerifyClientHost {

@@ -185,7 +185,7 @@ func TestPortErrors(t *testing.T) {
 		"no key store":           func(o *Options) { o.Keys = Store{} },
 		"no trust store":         func(o *Options) { o.Trust = Store{} },
 		"unknown clientAuth":     func(o *Options) { o.ClientAuth = "maybe" },
-		"revocation":             func(o *Options) { o.Revocation = true },
+		"read revocation lists":  func(o *Options) { o.CRLFile = "missing" },
 		"testdata/trust.jks":     func(o *Options) { o.Keys = stored("trust.jks") },
 		"testdata/missing.jks":   func(o *Options) { o.Trust = stored("missing.jks") },
 		"testdata/untrusted.p12": func(o *Options) { o.Trust = stored("untrusted.p12") },

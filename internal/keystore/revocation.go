@@ -1,0 +1,393 @@
+package keystore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ocsp"
+)
+
+// The bounds of what is asked about certificates.
+const (
+	crlBytesMax       = 16 << 20
+	ocspBytesMax      = 64 << 10
+	revocationTimeout = 5 * time.Second  // of one question
+	questionsMax      = 8                // at a time
+	answersMax        = 1024             // that are kept, of each kind
+	crlBytesKept      = 64 << 20         // of lists that are kept
+	answerLasts       = 5 * time.Minute  // at most, until it is asked for again
+	clockSkew         = 15 * time.Minute // as Java's, of who signs answers
+)
+
+// errUnknown says that nobody can tell if a certificate was withdrawn: as in Java it isn't
+// taken then.
+var errUnknown = errors.New("it can't be determined whether the certificate was revoked")
+
+// revocation finds out if certificates were withdrawn, by lists and by asking, as Java's does with
+// revocation checks enabled: all certificates of a chain but the trusted one, OCSP first.
+type revocation struct {
+	crl, ocsp bool
+	file      string // with lists, "" for none
+	client    *http.Client
+	now       func() time.Time
+	turns     chan struct{}
+
+	mu    sync.Mutex
+	lists map[string]keptList
+	bytes int // of lists
+	asked map[[sha256.Size]byte]keptAnswer
+}
+
+type keptList struct {
+	list  *x509.RevocationList
+	until time.Time
+}
+
+type keptAnswer struct {
+	revoked bool
+	until   time.Time
+}
+
+// newRevocation returns nil if nothing is to be found out.
+func newRevocation(crl, ocsp bool, file string) *revocation {
+	if !crl && !ocsp && file == "" {
+		return nil
+	}
+	return &revocation{
+		crl: crl, ocsp: ocsp, file: file, now: time.Now, turns: make(chan struct{}, questionsMax),
+		client: &http.Client{
+			Transport:     &http.Transport{DisableCompression: true, MaxConnsPerHost: questionsMax, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		lists: map[string]keptList{}, asked: map[[sha256.Size]byte]keptAnswer{},
+	}
+}
+
+// check returns nil if one of the chains has no certificate that was withdrawn. The stapled
+// answer, if there is one, is about the first certificate. A nil revocation takes all.
+func (r *revocation) check(chains [][]*x509.Certificate, stapled []byte) (err error) {
+	if r == nil {
+		return nil
+	}
+	for _, chain := range chains {
+		if err = r.checkChain(chain, stapled); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (r *revocation) checkChain(chain []*x509.Certificate, stapled []byte) error {
+	for i := range len(chain) - 1 {
+		if err := r.checkOne(chain[i], chain[i+1], stapled); err != nil {
+			return fmt.Errorf("check the certificate %q for revocation: %w", chain[i].Subject.String(), err)
+		}
+		stapled = nil
+	}
+	return nil
+}
+
+var errRevoked = errors.New("it was revoked by its issuer")
+
+func (r *revocation) checkOne(cert, issuer *x509.Certificate, stapled []byte) error {
+	var failed error
+	if r.ocsp {
+		revoked, err := r.askOCSP(cert, issuer, stapled)
+		if err == nil {
+			if revoked {
+				return errRevoked
+			}
+			return nil
+		}
+		failed = err
+	}
+	if r.crl || r.file != "" {
+		revoked, err := r.lookUp(cert, issuer)
+		if err == nil {
+			if revoked {
+				return errRevoked
+			}
+			return nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return fmt.Errorf("%w: %w", errUnknown, failed)
+}
+
+// askOCSP asks the issuer's responder, unless an answer came with the certificate.
+func (r *revocation) askOCSP(cert, issuer *x509.Certificate, stapled []byte) (revoked bool, err error) {
+	if len(stapled) > 0 {
+		if answer, err := r.parseOCSP(stapled, cert, issuer); err == nil {
+			return answer.Status == ocsp.Revoked, nil
+		}
+	}
+	key := sha256.Sum256(append(append([]byte(nil), cert.Raw...), issuer.Raw...))
+	now := r.now()
+	r.mu.Lock()
+	kept, ok := r.asked[key]
+	r.mu.Unlock()
+	if ok && now.Before(kept.until) {
+		return kept.revoked, nil
+	}
+	question, err := ocsp.CreateRequest(cert, issuer, nil)
+	if err != nil {
+		return false, err
+	}
+	err = errors.New("the certificate names no OCSP responder")
+	for _, at := range cert.OCSPServer[:min(len(cert.OCSPServer), 2)] {
+		var b []byte
+		if b, err = r.fetch(http.MethodPost, at, question, ocspBytesMax); err != nil {
+			continue
+		}
+		var answer *ocsp.Response
+		if answer, err = r.parseOCSP(b, cert, issuer); err != nil {
+			continue
+		}
+		until := now.Add(answerLasts)
+		if !answer.NextUpdate.IsZero() && answer.NextUpdate.Before(until) {
+			until = answer.NextUpdate
+		}
+		r.mu.Lock()
+		if len(r.asked) >= answersMax {
+			clear(r.asked)
+		}
+		r.asked[key] = keptAnswer{answer.Status == ocsp.Revoked, until}
+		r.mu.Unlock()
+		return answer.Status == ocsp.Revoked, nil
+	}
+	return false, err
+}
+
+// parseOCSP returns an answer that the issuer, or who signs answers for it, has signed, that
+// is of now, and that says good or revoked.
+func (r *revocation) parseOCSP(b []byte, cert, issuer *x509.Certificate) (*ocsp.Response, error) {
+	answer, err := ocsp.ParseResponseForCert(b, cert, issuer)
+	if err != nil {
+		return nil, err
+	}
+	now := r.now()
+	if signer := answer.Certificate; signer != nil && !signer.Equal(issuer) {
+		if !mayAnswer(signer) || now.Before(signer.NotBefore) || now.After(signer.NotAfter) {
+			return nil, errors.New("the OCSP answer is signed by a certificate that isn't for that")
+		}
+	}
+	until := answer.NextUpdate
+	if until.IsZero() {
+		until = answer.ThisUpdate
+	}
+	switch {
+	case answer.ThisUpdate.After(now.Add(clockSkew)) || until.Before(now.Add(-clockSkew)):
+		return nil, errors.New("the OCSP answer is out of date")
+	case answer.Status != ocsp.Good && answer.Status != ocsp.Revoked:
+		return nil, errors.New("the OCSP responder doesn't know the certificate")
+	}
+	return answer, nil
+}
+
+func mayAnswer(signer *x509.Certificate) bool {
+	for _, usage := range signer.ExtKeyUsage {
+		if usage == x509.ExtKeyUsageOCSPSigning {
+			return true
+		}
+	}
+	return false
+}
+
+// lookUp looks a certificate up in the lists of the file, then in those that it names itself.
+func (r *revocation) lookUp(cert, issuer *x509.Certificate) (revoked bool, err error) {
+	err = errors.New("there is no revocation list of its issuer")
+	if r.file != "" {
+		lists, bad := readLists(r.file)
+		if bad != nil {
+			return false, bad
+		}
+		for _, list := range lists {
+			if bytes.Equal(list.RawIssuer, issuer.RawSubject) && r.covers(list, cert, issuer, "") == nil {
+				return contains(list, cert), nil
+			}
+		}
+	}
+	if !r.crl {
+		return false, err
+	}
+	for _, at := range cert.CRLDistributionPoints[:min(len(cert.CRLDistributionPoints), 4)] {
+		var list *x509.RevocationList
+		if list, err = r.list(at); err != nil {
+			continue
+		}
+		if err = r.covers(list, cert, issuer, at); err == nil {
+			return contains(list, cert), nil
+		}
+	}
+	return false, err
+}
+
+func contains(list *x509.RevocationList, cert *x509.Certificate) bool {
+	for i := range list.RevokedCertificateEntries {
+		if e := &list.RevokedCertificateEntries[i]; e.SerialNumber.Cmp(cert.SerialNumber) == 0 {
+			return e.ReasonCode != reasonRemoved
+		}
+	}
+	return false
+}
+
+// reasonRemoved is the reason of an entry that takes a revocation back (RFC 5280, 5.3.1).
+const reasonRemoved = 8
+
+// issuingPoint is the extension that says of which certificates a list is (RFC 5280, 5.2.5).
+type issuingPoint struct {
+	Point    asn1.RawValue  `asn1:"optional,tag:0"`
+	Users    bool           `asn1:"optional,tag:1"`
+	CAs      bool           `asn1:"optional,tag:2"`
+	Some     asn1.BitString `asn1:"optional,tag:3"`
+	Indirect bool           `asn1:"optional,tag:4"`
+	Attr     bool           `asn1:"optional,tag:5"`
+}
+
+var (
+	oidIssuingPoint = asn1.ObjectIdentifier{2, 5, 29, 28}
+	errOtherList    = errors.New("the revocation list isn't one of all such certificates of the issuer")
+)
+
+// covers returns nil if a list is its issuer's, of now, and says all about the certificate.
+func (r *revocation) covers(list *x509.RevocationList, cert, issuer *x509.Certificate, at string) error {
+	if err := list.CheckSignatureFrom(issuer); err != nil {
+		return err
+	}
+	if now := r.now(); list.ThisUpdate.After(now.Add(clockSkew)) || !list.NextUpdate.IsZero() && list.NextUpdate.Before(now.Add(-clockSkew)) {
+		return errors.New("the revocation list is out of date")
+	}
+	for _, e := range list.Extensions {
+		if !e.Critical {
+			continue
+		}
+		var p issuingPoint
+		if rest, err := asn1.Unmarshal(e.Value, &p); !e.Id.Equal(oidIssuingPoint) || err != nil || len(rest) > 0 {
+			return errOtherList
+		}
+		if p.Indirect || p.Attr || p.Some.BitLength > 0 || p.Users && cert.IsCA || p.CAs && !cert.IsCA {
+			return errOtherList
+		}
+		named := at != "" && bytes.Contains(p.Point.FullBytes, []byte(at))
+		for _, own := range cert.CRLDistributionPoints {
+			named = named || at == "" && bytes.Contains(p.Point.FullBytes, []byte(own))
+		}
+		if len(p.Point.FullBytes) > 0 && !named {
+			return errOtherList
+		}
+	}
+	return nil
+}
+
+// list returns the list at a URL; it is kept for a while.
+func (r *revocation) list(at string) (*x509.RevocationList, error) {
+	now := r.now()
+	r.mu.Lock()
+	kept, ok := r.lists[at]
+	r.mu.Unlock()
+	if ok && now.Before(kept.until) {
+		return kept.list, nil
+	}
+	b, err := r.fetch(http.MethodGet, at, nil, crlBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	list, err := x509.ParseRevocationList(b)
+	if err != nil {
+		return nil, fmt.Errorf("read the revocation list at %.200q: %w", at, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lists) >= answersMax || r.bytes+len(b) > crlBytesKept {
+		clear(r.lists)
+		r.bytes = 0
+	}
+	r.bytes += len(b)
+	r.lists[at] = keptList{list, now.Add(answerLasts)}
+	return list, nil
+}
+
+// fetch asks over HTTP. Who is asked is named by certificates of trusted issuers.
+func (r *revocation) fetch(method, at string, body []byte, most int64) ([]byte, error) {
+	if !strings.HasPrefix(at, "http://") && !strings.HasPrefix(at, "https://") {
+		return nil, fmt.Errorf("ask %.200q: only HTTP is spoken", at)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), revocationTimeout)
+	defer cancel()
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask %.200q: too many questions are under way", at)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/ocsp-request")
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %.200q: the status is %d", at, resp.StatusCode)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("ask %.200q: the answer has more than %d bytes", at, most)
+	}
+	return b, err
+}
+
+// readLists reads the lists of a file, in PEM, or one in DER.
+func readLists(file string) (lists []*x509.RevocationList, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read revocation lists: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, crlBytesMax+1))
+	if err == nil && len(data) > crlBytesMax {
+		err = fmt.Errorf("it has more than %d bytes", crlBytesMax)
+	}
+	blocks := [][]byte{data}
+	if bytes.Contains(data, []byte("-----BEGIN")) {
+		blocks = nil
+		for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+			if block.Type == "X509 CRL" {
+				blocks = append(blocks, block.Bytes)
+			}
+		}
+	}
+	for _, b := range blocks {
+		if err != nil {
+			break
+		}
+		var list *x509.RevocationList
+		if list, err = x509.ParseRevocationList(b); err == nil {
+			lists = append(lists, list)
+		}
+	}
+	if err == nil && len(lists) == 0 {
+		err = errors.New("it holds none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read revocation lists from %s: %w", file, err)
+	}
+	return lists, nil
+}

@@ -1,0 +1,319 @@
+package keystore
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ocsp"
+)
+
+// A testAuthority issues certificates, and says over HTTP which are withdrawn.
+type testAuthority struct {
+	t       *testing.T
+	key     *ecdsa.PrivateKey
+	cert    *x509.Certificate
+	url     string
+	serial  atomic.Int64
+	down    atomic.Bool
+	huge    atomic.Bool
+	expired atomic.Bool
+	forged  atomic.Bool // answers are signed by another key
+	revoked atomic.Int64
+	asked   atomic.Int64
+}
+
+func newTestAuthority(t *testing.T) *testAuthority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, SubjectKeyId: []byte{1},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &testAuthority{t: t, key: key}
+	if a.cert, err = x509.ParseCertificate(raw); err != nil {
+		t.Fatal(err)
+	}
+	a.serial.Store(1)
+	s := httptest.NewServer(a)
+	t.Cleanup(s.Close)
+	a.url = s.URL
+	return a
+}
+
+// signer is the key that signs answers.
+func (a *testAuthority) signer() *ecdsa.PrivateKey {
+	if !a.forged.Load() {
+		return a.key
+	}
+	other, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return other
+}
+
+func (a *testAuthority) validity() (from, to time.Time) {
+	from = time.Now().Add(-time.Minute)
+	if a.expired.Load() {
+		from = from.Add(-24 * time.Hour)
+	}
+	return from, from.Add(time.Hour)
+}
+
+func (a *testAuthority) list() []byte {
+	from, to := a.validity()
+	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: from, NextUpdate: to}
+	if n := a.revoked.Load(); n > 0 {
+		l.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: big.NewInt(n), RevocationTime: from}}
+	}
+	issuer := *a.cert
+	if a.forged.Load() {
+		issuer.PublicKey = nil
+	}
+	b, err := x509.CreateRevocationList(rand.Reader, l, &issuer, a.signer())
+	if err != nil {
+		a.t.Error(err)
+	}
+	return b
+}
+
+func (a *testAuthority) answer(serial *big.Int) []byte {
+	from, to := a.validity()
+	r := ocsp.Response{Status: ocsp.Good, SerialNumber: serial, ThisUpdate: from, NextUpdate: to}
+	if serial.Int64() == a.revoked.Load() {
+		r.Status, r.RevokedAt = ocsp.Revoked, from
+	}
+	b, err := ocsp.CreateResponse(a.cert, a.cert, r, a.signer())
+	if err != nil {
+		a.t.Error(err)
+	}
+	return b
+}
+
+func (a *testAuthority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.asked.Add(1)
+	switch {
+	case a.down.Load():
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case a.huge.Load():
+		for range crlBytesMax>>20 + 1 {
+			w.Write(make([]byte, 1<<20))
+		}
+	case r.URL.Path == "/list":
+		w.Write(a.list())
+	default:
+		b, _ := io.ReadAll(r.Body)
+		q, err := ocsp.ParseRequest(b)
+		if err != nil {
+			a.t.Error(err)
+			return
+		}
+		w.Write(a.answer(q.SerialNumber))
+	}
+}
+
+// issue returns a certificate, which names where to ask if it is to.
+func (a *testAuthority) issue(lists, responder bool) tls.Certificate {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial.Add(1)), Subject: pkix.Name{CommonName: "somebody"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	if lists {
+		template.CRLDistributionPoints = []string{a.url + "/list"}
+	}
+	if responder {
+		template.OCSPServer = []string{a.url + "/ask"}
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(raw)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}
+}
+
+// pemFile writes a certificate, with its key if it has one.
+func pemFile(t *testing.T, cert []byte, key any) string {
+	t.Helper()
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	if key != nil {
+		raw, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})...)
+	}
+	file := filepath.Join(t.TempDir(), "store.pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// accepts reports whether a port lets a client with a certificate in.
+func accepts(t *testing.T, p *Port, cert tls.Certificate) error {
+	t.Helper()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	for _, c := range []net.Conn{near, far} {
+		c.SetDeadline(time.Now().Add(30 * time.Second))
+	}
+	go func() {
+		client := tls.Client(far, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}})
+		client.Handshake()
+		io.Copy(io.Discard, client)
+	}()
+	return tls.Server(near, p.Config()).Handshake()
+}
+
+// TestRevokedCertificates: a certificate that was withdrawn isn't taken, in handshakes of both
+// directions, nor one about which nothing true can be found out.
+func TestRevokedCertificates(t *testing.T) {
+	t.Parallel()
+	const good, revoked, unknown = "good", "revoked", "unknown"
+	for i, c := range []struct {
+		crl, ocsp, file  bool // the settings
+		lists, responder bool // what the certificate names
+		how              string
+		withdrawn        bool
+		want             string
+	}{
+		{crl: true, lists: true, want: good},
+		{crl: true, lists: true, withdrawn: true, want: revoked},
+		{crl: true, want: unknown},
+		{crl: true, lists: true, how: "down", want: unknown},
+		{crl: true, lists: true, how: "huge", want: unknown},
+		{crl: true, lists: true, how: "expired", want: unknown},
+		{crl: true, lists: true, how: "forged", want: unknown},
+		{ocsp: true, responder: true, want: good},
+		{ocsp: true, responder: true, withdrawn: true, want: revoked},
+		{ocsp: true, want: unknown},
+		{ocsp: true, responder: true, how: "down", want: unknown},
+		{ocsp: true, responder: true, how: "huge", want: unknown},
+		{ocsp: true, responder: true, how: "expired", want: unknown},
+		{ocsp: true, responder: true, how: "forged", want: unknown},
+		{crl: true, ocsp: true, lists: true, want: good},
+		{crl: true, ocsp: true, lists: true, withdrawn: true, want: revoked},
+		{file: true, want: good},
+		{file: true, withdrawn: true, want: revoked},
+		{lists: true, responder: true, withdrawn: true, want: good}, // nobody looks
+	} {
+		a := newTestAuthority(t)
+		client := a.issue(c.lists, c.responder)
+		server := a.issue(false, false)
+		if c.withdrawn {
+			a.revoked.Store(client.Leaf.SerialNumber.Int64())
+		}
+		if how := map[string]*atomic.Bool{"down": &a.down, "huge": &a.huge, "expired": &a.expired, "forged": &a.forged}[c.how]; how != nil {
+			how.Store(true)
+		}
+		o := Options{
+			Keys: Store{Location: pemFile(t, server.Certificate[0], server.PrivateKey)}, Trust: Store{Location: pemFile(t, a.cert.Raw, nil)}, CRL: c.crl, OCSP: c.ocsp,
+		}
+		if c.file {
+			o.CRLFile = filepath.Join(t.TempDir(), "lists.pem")
+			if err := os.WriteFile(o.CRLFile, pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: a.list()}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := NewPort(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := func(err error) string {
+			switch {
+			case err == nil:
+				return good
+			case errors.Is(err, errRevoked):
+				return revoked
+			case errors.Is(err, errUnknown):
+				return unknown
+			}
+			return err.Error()
+		}
+		if got := kind(accepts(t, p, client)); got != c.want {
+			t.Errorf("case %d, a client connects: %s, want %s", i, got, c.want)
+		}
+		state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{client.Leaf}}
+		if got := kind(p.Dialled("127.0.0.1", true).VerifyConnection(state)); got != c.want {
+			t.Errorf("case %d, a server is dialled: %s, want %s", i, got, c.want)
+		}
+		if c.ocsp && c.how != "" && c.how != "huge" { // what the server staples is enough
+			a.down.Store(false)
+			a.expired.Store(false)
+			a.forged.Store(false)
+			state.OCSPResponse = a.answer(client.Leaf.SerialNumber)
+			a.down.Store(true)
+			if err := p.Dialled("127.0.0.1", true).VerifyConnection(state); err != nil {
+				t.Errorf("case %d, with a stapled answer: %v", i, err)
+			}
+		}
+	}
+}
+
+// TestRevocationAnswersAreKept: the same question is asked once; what is kept is bounded.
+func TestRevocationAnswersAreKept(t *testing.T) {
+	t.Parallel()
+	a := newTestAuthority(t)
+	r := newRevocation(true, true, "")
+	cert := a.issue(true, true).Leaf
+	check := func() error { return r.check([][]*x509.Certificate{{cert, a.cert}}, nil) }
+	for range 10 {
+		if err := check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := a.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	a.revoked.Store(cert.SerialNumber.Int64())
+	r.now = func() time.Time { return time.Now().Add(answerLasts) }
+	if err := check(); !errors.Is(err, errRevoked) {
+		t.Errorf("later: %v", err)
+	}
+	for n := range answersMax {
+		r.asked[[32]byte{byte(n), byte(n >> 8), 1}] = keptAnswer{}
+		r.lists[fmt.Sprint(n)] = keptList{}
+	}
+	cert = a.issue(true, true).Leaf
+	if err := check(); err != nil || len(r.asked) > answersMax {
+		t.Errorf("%d answers are kept; %v", len(r.asked), err)
+	}
+	if _, err := r.list(a.url + "/list"); err != nil || len(r.lists) > answersMax {
+		t.Errorf("%d lists are kept; %v", len(r.lists), err)
+	}
+	if _, err := r.fetch(http.MethodGet, "ldap://x/", nil, 1); err == nil || !strings.Contains(err.Error(), "HTTP") {
+		t.Errorf("ask by LDAP: %v", err)
+	}
+}
