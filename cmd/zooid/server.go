@@ -257,7 +257,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		Serving: server.Serving{
 			Tick: cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
 			MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
-			SnapCount: cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage),
+			SlowRequest: cfg.Log.Slow, SnapCount: cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage),
 		},
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
 		MemoryLimit:        memoryLimit(cfg),

@@ -41,8 +41,9 @@ type Config struct {
 
 // Log is the server's own log, on standard error.
 type Log struct {
-	Format string // text for people, or json
-	Level  string // debug, info, warn or error: the least level that is logged
+	Format string        // text for people, or json
+	Level  string        // debug, info, warn or error: the least level that is logged
+	Slow   time.Duration // a request whose answer takes as long is logged, with the time of its stages; 0 logs none
 }
 
 // Audit is the audit log.

@@ -37,6 +37,7 @@ func logKeys() []key {
 	return []key{
 		honour("log.format", asProp, text, "text", func(c *Config) any { return &c.Log.Format }).of("text", "json"),
 		honour("log.level", asProp, text, "info", func(c *Config) any { return &c.Log.Level }).of("debug", "info", "warn", "error"),
+		honour("log.slowRequestMs", asProp, millis, "0", func(c *Config) any { return &c.Log.Slow }).in(0, int32Max),
 		honour("metricsProvider.className", inFile, text, defaultProvider, func(c *Config) any { return &c.Metrics.Provider }).
 			of(defaultProvider, nullProvider, prometheusProvider),
 		honour("metricsProvider.httpHost", inFile, text, "0.0.0.0", func(c *Config) any { return &c.Metrics.Host }),

@@ -40,6 +40,7 @@ const (
 // on it has been handled.
 func (f *failover) lost(l *Loop, id uint64) {
 	if id == l.node.Leader() && !l.node.IsLeader() && !l.sole {
+		l.leaderDropped = true
 		l.node.ForgetLeader()
 	}
 }

@@ -157,6 +157,9 @@ type Loop struct {
 	ticks    uint64
 	sole     bool // this server is the only voter
 	lastLead Leadership
+	// leaderDropped says that the leader's connection ended, handing that this server, which
+	// leads, has asked another one to.
+	leaderDropped, handing bool
 
 	members       []Member // named by the state machine
 	change        *Change  // of them, under way
@@ -664,7 +667,10 @@ func (l *Loop) leaderChanged() {
 		return
 	}
 	l.failover.led(l, l.lastLead, lead)
+	was := l.lastLead
 	l.lastLead = lead
+	lead.Lost = lossOf(was, lead, l.leaderDropped, l.handing)
+	l.leaderDropped, l.handing = false, false
 	l.reconciler = reconciler{}
 	clear(l.lost.admitted)
 	l.guests.led()
@@ -693,6 +699,7 @@ func (l *Loop) handOver(voters []uint64) bool {
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
 	l.log.Info("handing leadership over", "to", to.ID)
 	l.node.TransferLeader(to.ID)
+	l.handing = true
 	return true
 }
 

@@ -15,6 +15,7 @@ type Leadership struct {
 	Leader   uint64 // server id, 0 if none
 	IsLeader bool   // this server leads
 	Term     uint64
+	Lost     Loss // why the former leader is none any more; "" if there was none, or it leads on
 	InForce  bool // told to a leader: raft's voters are those of the configuration it was started with
 }
 

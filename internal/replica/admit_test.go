@@ -39,7 +39,7 @@ func TestRefusalsReachNoLog(t *testing.T) {
 			}
 			p := &pipeline{}
 			s.send(cl, p.request(nil, c.op, c.record))
-			if b := s.rep.outbox.take(); b != nil {
+			if b, _ := s.rep.outbox.take(); b != nil {
 				t.Fatalf("%d bytes are in the outbox", len(b))
 			}
 			replies := s.repliesNow(cl)

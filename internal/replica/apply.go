@@ -28,6 +28,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	visit := func(res *tree.Result) { r.applied(res, now); r.broken.requests++ }
 	for _, e := range entries {
 		r.broken.entry, r.broken.requests = e, 0
+		r.arrives(&e, now)
 		if err := r.applyEntry(e, visit); err != nil {
 			r.broken.applying.Store(false)
 			r.mu.Unlock()
@@ -45,6 +46,9 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	push = r.flush()
 	r.broken.entry = quorum.Entry{} // its memory is the log's
 	r.broken.applying.Store(false)
+	if !r.progress.replaying {
+		r.meters.Stages.apply.Observe(r.now() - now)
+	}
 	r.mu.Unlock()
 	return nil
 }
@@ -83,7 +87,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	}
 	for i := range res.Events {
 		r.changed(&res.Events[i], res)
-		r.fire(&res.Events[i], res.Zxid)
+		r.fire(&res.Events[i], res.Zxid, now)
 	}
 	switch res.Op {
 	case tree.OpSettings:
@@ -114,7 +118,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 		}
 		r.complete(c, res, now)
 	case tree.Moved:
-		c.CloseAfter("its session moved to another connection")
+		r.movedFrom(c, "its session moved to another connection")
 	case tree.SessionGone:
 		if r.locals.sessions[res.Session] == nil { // else it enters, and the write is sent again behind that
 			c.CloseAfter("its session ended")

@@ -87,6 +87,8 @@ type Client struct {
 	unanswered queue
 	out        []byte        // frames to write
 	spare      []byte        // the other output buffer
+	fired      int64         // now (ns) of the oldest event in out; 0 for none
+	firedTaken int64         // fired, of what was taken last; owned by whoever is flushing
 	applied    bool          // out may hold something of an Apply that is under way
 	awaitApply func()        // waits for that
 	taken      int           // bytes of the buffer that is being written

@@ -59,6 +59,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		return refusal(fmt.Sprintf("the disk is nearly full and %d sessions have begun since; new ones are refused until there is room", noRoomSessionsMax))
 	}
 	if why := r.memoryForSession(c, req); why != "" {
+		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
 	}
 	r.register(c, req)
@@ -168,8 +169,16 @@ func samePasswd(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1
 // proved over c that it has given the old connection up. mu is held alone.
 func (r *Replica) replaceConnection(session int64, c *Client) {
 	if old := r.sessions[session]; old != nil && old != c {
-		old.CloseAfter("its client reconnected")
+		r.movedFrom(old, "its client reconnected")
 	}
+}
+
+// movedFrom ends the connection that a session has left, and counts it once.
+func (r *Replica) movedFrom(old *Client, why string) {
+	if old.Ending() == "" {
+		r.meters.ends[sessionMoved].Inc()
+	}
+	old.CloseAfter(why)
 }
 
 func (r *Replica) submitAttach(c *Client, op jute.Op, passwd []byte) {
@@ -210,7 +219,7 @@ func (r *Replica) attached(res *tree.Result) {
 	if res.Err == jute.OK {
 		r.expiry.heard(res.Session, res.Timeout, r.now()/1e6)
 		if old := r.sessions[res.Session]; old != nil && old.id != res.Cnx {
-			old.CloseAfter("its session moved to another connection")
+			r.movedFrom(old, "its session moved to another connection")
 			delete(r.sessions, res.Session)
 		}
 	}
@@ -252,6 +261,7 @@ func (r *Replica) answerConnect(c *Client, reply *jute.ConnectResponse, why stri
 	c.out = jute.AppendFrame(c.out, reply.Append)
 	r.stats.sent.Add(1)
 	if why != "" {
+		r.meters.ends[sessionRefused].Inc()
 		c.closeLocked(why)
 	}
 	c.mu.Unlock()
@@ -267,8 +277,13 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 		return
 	}
 	r.expiry.forget(res.Session)
+	how := sessionClosed
 	if res.Op == tree.OpExpire {
 		r.meters.sessionsExpired.Inc()
+		how = sessionExpired
+	}
+	if !r.progress.replaying {
+		r.meters.ends[how].Inc()
 	}
 	c := r.sessions[res.Session]
 	if c == nil {

@@ -23,10 +23,11 @@ import (
 // Forward returns the requests that wait for the leader.
 func (r *Replica) Forward() []byte {
 	r.outbox.reuse(r.batch)
-	r.batch = r.outbox.take()
-	if r.batch == nil {
+	var queued int64
+	if r.batch, queued = r.outbox.take(); r.batch == nil {
 		return nil
 	}
+	r.meters.Stages.queue.Observe(queued)
 	return r.batch[headSize:]
 }
 
@@ -193,9 +194,10 @@ func (r *Replica) Doubtful() bool {
 // Batch returns the next entry to propose, or nil. Only the leader asks.
 func (r *Replica) Batch() []byte {
 	r.outbox.reuse(r.batch)
-	b := r.outbox.take()
+	b, queued := r.outbox.take()
 	r.batch = b
 	if b != nil {
+		r.propose(queued)
 		appendHead(b[:0], r.stamp(), r.tree.LastIndex(), r.tree.Digest())
 	}
 	return b

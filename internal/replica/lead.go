@@ -37,7 +37,7 @@ func (r *Replica) Lead(l quorum.Leadership) {
 		r.leaderlessSince = now
 	}
 	r.led(l, now)
-	r.leader = l
+	r.leader, r.proposals.waiting = l, nil
 	if !l.IsLeader {
 		r.correction.Store(0)
 	}

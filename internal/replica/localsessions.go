@@ -177,6 +177,7 @@ func (r *Replica) forgetLocal(id int64) {
 func (r *Replica) leftLocal(c *Client) {
 	r.locals.expiry.touch(c.session, c.lastHeard.Load())
 	if r.locals.sessions[c.session].left {
+		r.meters.ends[sessionClosed].Inc()
 		r.forgetLocal(c.session)
 	}
 }
@@ -195,6 +196,7 @@ func (r *Replica) expireLocal(now, stalled int64) {
 		}
 		r.clientLog.Info("local session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
 		r.meters.sessionsExpired.Inc()
+		r.meters.ends[sessionExpired].Inc()
 		r.forgetLocal(id)
 		if c := r.sessions[id]; c != nil {
 			delete(r.sessions, id)

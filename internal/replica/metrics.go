@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
@@ -46,7 +47,24 @@ type Meters struct {
 	startSnapshot, startTxnsTime *metrics.Summary
 	startTxns, databaseInit      *metrics.Summary
 	electionTime, unavailable    *metrics.Summary
+
+	// Zooid's own
+	Stages       Stages
+	LastFsync    atomic.Int64                     // ns
+	ends         [sessionEnds]*metrics.Counter    // of sessions
+	leaderLosses map[quorum.Loss]*metrics.Counter // by why
 }
+
+// sessionEnd says how a session, or a client's claim to one, ended.
+type sessionEnd int
+
+const (
+	sessionClosed  sessionEnd = iota // by its client
+	sessionExpired                   // nothing was heard of its client
+	sessionMoved                     // its client, or another that has its password, went on over another connection
+	sessionRefused                   // it was over already, or the password wrong, or there was no room for a new one
+	sessionEnds
+)
 
 // NewMeters registers everything but the gauges, which come first in r.
 func NewMeters(r *metrics.Registry) *Meters {
@@ -100,6 +118,14 @@ func NewMeters(r *metrics.Registry) *Meters {
 	m.readsIn = r.SummarySet("read_per_namespace", metrics.Basic)
 	m.writesIn = r.SummarySet("write_per_namespace", metrics.Basic)
 	r.RegisterZeros()
+	m.Stages = newStages(r)
+	copy(m.ends[:], r.Counters("zooid_sessions_ended_total", "Sessions that ended, and connections that lost or didn't get theirs.", "how",
+		"closed", "expired", "moved", "refused"))
+	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
+	why := quorum.Losses()
+	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.", "why", why...) {
+		m.leaderLosses[quorum.Loss(why[i])] = c
+	}
 	m.responses.reset()
 	m.proposed.reset()
 	return m

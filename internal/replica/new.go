@@ -79,6 +79,8 @@ type Serving struct {
 	// they ask for one.
 	LocalSessions, LocalSessionsUpgrading bool
 
+	SlowRequest time.Duration // what takes as long is logged (log.slowRequestMs); 0 for nothing
+
 	SnapCount int   // changes between snapshots (snapCount)
 	SnapBytes int64 // log bytes that force one (snapSizeLimitInKb)
 }
@@ -159,6 +161,8 @@ func New(o Options) *Replica {
 		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, tree: o.Tree, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
 	}
+	r.outbox.now = o.Now
+	r.slow, r.slowLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.noteLevel()
 	r.unanswered.countMax, r.unanswered.bytesMax = int64(o.MaxOutstanding), unansweredTotalMax

@@ -6,8 +6,8 @@ import (
 )
 
 // fire queues a notification for everybody who waits for the event and may read
-// the znode; mu is held alone.
-func (r *Replica) fire(ev *tree.Event, zxid int64) {
+// the znode; mu is held alone, since now (ns).
+func (r *Replica) fire(ev *tree.Event, zxid, now int64) {
 	if len(r.clients) == 0 {
 		return // at the start, while the log is replayed
 	}
@@ -27,7 +27,9 @@ func (r *Replica) fire(ev *tree.Event, zxid int64) {
 		}
 		c.mu.Lock()
 		if !c.closed && !c.closing {
-			c.out, c.applied = append(c.out, r.event...), true
+			if c.out, c.applied = append(c.out, r.event...), true; c.fired == 0 {
+				c.fired = now
+			}
 			c.stats.sent.Add(1)
 			told++
 			r.touch(c)

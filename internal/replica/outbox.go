@@ -41,6 +41,8 @@ type outbox struct {
 	cur   []byte   // the entry being filled, with room for what precedes the requests
 	spare [][]byte // memory for later ones, at most spareBuffers
 	lastN int      // size of the entry taken last
+	now   func() int64
+	since int64 // now (ns) when the oldest request came that isn't taken, or the last take left some
 }
 
 // headSize is what precedes the requests of an entry.
@@ -79,6 +81,9 @@ func (o *outbox) addRecords(records []byte) {
 
 // room returns the entry being filled.
 func (o *outbox) room() []byte {
+	if o.cur == nil && len(o.full) == 0 {
+		o.since = o.now()
+	}
 	if n := len(o.spare); o.cur == nil && n > 0 {
 		o.cur, o.spare = appendHead(o.spare[n-1][:0], 0, 0, 0), o.spare[:n-1]
 	}
@@ -97,14 +102,15 @@ func (o *outbox) seal() {
 }
 
 // take removes the oldest entry, whose head is still to be written, or returns
-// nil.
-func (o *outbox) take() []byte {
+// nil, and how long (ns) that has waited.
+func (o *outbox) take() (b []byte, waited int64) {
 	if !o.waiting.Load() {
-		return nil
+		return nil, 0
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var b []byte
+	now := o.now()
+	waited, o.since = now-o.since, now
 	if len(o.full) > 0 {
 		b, o.full = o.full[0], o.full[1:]
 	} else {
@@ -114,7 +120,7 @@ func (o *outbox) take() []byte {
 		o.waiting.Store(false)
 	}
 	o.lastN = len(b)
-	return b
+	return b, waited
 }
 
 // reuse takes back the memory of an entry that nobody needs any more.

@@ -16,7 +16,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	record := func(seq int64, size int) tree.Request {
 		return tree.Request{Op: jute.OpSetData, Session: 1, Cnx: 1, Seq: seq, Identities: ids, Body: make([]byte, size)}
 	}
-	var o outbox
+	o := outbox{now: func() int64 { return 0 }}
 	seq, largest := int64(0), 0
 	add := func(sizes ...int) {
 		var block []byte
@@ -42,7 +42,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		o.add(&q)
 	}
 	next, batches := int64(1), 0
-	for b := o.take(); b != nil; b = o.take() {
+	for b, _ := o.take(); b != nil; b, _ = o.take() {
 		batches++
 		if len(b) >= batchBytesAim+largest {
 			t.Fatalf("a batch of %d bytes; the largest request has %d", len(b), largest)

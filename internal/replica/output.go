@@ -1,6 +1,9 @@
 package replica
 
-import "runtime"
+import (
+	"cmp"
+	"runtime"
+)
 
 // A client's output: the replica appends frames to it, and whoever flushes takes them.
 // One goroutine flushes at a time.
@@ -48,8 +51,18 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	if c.applied {
 		c.applied, await = false, c.awaitApply
 	}
+	if c.fired != 0 {
+		c.firedTaken, c.fired = cmp.Or(c.firedTaken, c.fired), 0
+	}
 	out, c.out, c.spare = c.out, c.spare, nil
 	return out, false, await
+}
+
+// Told returns when (ns) the oldest event happened that was written since the last call,
+// 0 for none. Only the goroutine that flushes may call it, after a write.
+func (c *Client) Told() (at int64) {
+	at, c.firedTaken = c.firedTaken, 0
+	return at
 }
 
 // TryOutput writes waiting output as far as that can't block. It returns what

@@ -56,6 +56,9 @@ func (r *Replica) Replaying() bool { return r.progress.replaying }
 // the old one. now is in ms.
 func (r *Replica) led(l quorum.Leadership, now int64) {
 	p := &r.progress
+	if c := r.meters.leaderLosses[l.Lost]; c != nil {
+		c.Inc()
+	}
 	switch {
 	case l.Leader == 0 && !p.looking:
 		p.looking, p.lookingSince = true, now
@@ -83,9 +86,9 @@ func (r *Replica) tellLeader(l quorum.Leadership) {
 	case l.Leader != 0:
 		r.log.Info("this server follows the leader", "leader", l.Leader, "term", l.Term)
 	case was.IsLeader:
-		r.log.Warn("this server leads no longer; there is no leader")
+		r.log.Warn("this server leads no longer; there is no leader", "reason", string(l.Lost))
 	case was.Leader != 0:
-		r.log.Warn("this server has lost its leader", "leader", was.Leader)
+		r.log.Warn("this server has lost its leader", "leader", was.Leader, "reason", string(l.Lost))
 	}
 }
 

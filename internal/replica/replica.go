@@ -28,6 +28,8 @@ type Replica struct {
 	sasl      SASLOptions
 	log       *slog.Logger
 	clientLog *slog.Logger  // for lines about single clients, of which there is a limit
+	slowLog   *slog.Logger  // for those about slow requests, which have one of their own
+	slow      int64         // ns from which on a request is slow; 0 for never
 	now       func() int64  // a monotonic clock, ns
 	wall      func() int64  // the clock that stamps batches, ms since 1970
 	secret    func() []byte // 16 random bytes
@@ -85,7 +87,8 @@ type Replica struct {
 	leaderlessSince int64 // now (ms)
 
 	// Owned by the quorum's loop.
-	doubtful  bool  // a leader told of another state than this
+	doubtful  bool // a leader told of another state than this
+	proposals proposals
 	supported int32 // feature level that all members know, as the leader's loop told
 	snapshots snapshotRule
 	digests   digests

@@ -56,6 +56,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	if res.Err == jute.OK {
 		out = res.AppendReply(out)
 	}
+	r.answersLate(c, req, res, now)
 	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
 	c.out = jute.EndFrame(out, start)
 	c.unanswered.pop()
@@ -74,6 +75,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 
 // finish takes the head of c's queue off it; c.mu is held.
 func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
+	r.answersLate(c, req, nil, now)
 	r.answered(c, req, zxid, now)
 	r.stats.sent.Add(1)
 	r.unanswered.add(-1, -int64(req.size))

@@ -53,4 +53,7 @@ var clients = []Entry{
 	{"ZD-4017", "A client's credential could not be judged",
 		"The program or the endpoint that judges credentials of its scheme (authProvider.SCHEME), or the one with the keys of tokens' issuers, doesn't answer as it should; the line says what is wrong. The client isn't let in. It tries again.",
 		"Mend what the line names. See docs/configuration.md for what such a program is told and answers."},
+	{"ZD-4018", "A request was slow",
+		"Its answer took longer than log.slowRequestMs. On the leader the line has the time for which the request waited until the log took it (queueMs) and until a majority had it (quorumMs); applyMs is the time in the tree, lastFsyncMs the last fsync of this server's log. A read waits for the writes of its client ahead of it. At most ten lines a second are written.",
+		"Much quorumMs with little lastFsyncMs means the network or the disks of the other servers; much queueMs a server that can't keep up with its log. The histograms zooid_request_stage_seconds show whether one request or all are slow."},
 }

@@ -281,7 +281,7 @@ const untoldPause = 2 * time.Millisecond // between two looks at whether the cli
 // receiveAll brings the replica what arrived on a connection.
 func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
 	now := s.now()
-	defer func() { s.stages.decode.Observe(s.now() - now) }()
+	defer func() { s.meters.Stages.Decode.Observe(s.now() - now) }()
 	for {
 		n, err := s.replica.Receive(c, in[used:], now)
 		if used += n; !errors.Is(err, replica.ErrUntold) {
@@ -345,12 +345,22 @@ const sendEvery = 16
 // tryOutput is c.TryOutput, whose time it measures now and then.
 func (s *Server) tryOutput(c *replica.Client) (out []byte, sent int, last bool) {
 	if s.sends.Add(1)%sendEvery != 0 {
-		return c.TryOutput()
+		out, sent, last = c.TryOutput()
+		s.delivered(c)
+		return out, sent, last
 	}
 	begun := s.now()
 	out, sent, last = c.TryOutput()
-	s.stages.send.Observe(s.now() - begun)
+	s.meters.Stages.Send.Observe(s.now() - begun)
+	s.delivered(c)
 	return out, sent, last
+}
+
+// delivered measures the delivery of events; what is left to be written counts as delivered.
+func (s *Server) delivered(c *replica.Client) {
+	if at := c.Told(); at != 0 {
+		s.meters.Stages.Watch.Observe(s.now() - at)
+	}
 }
 
 // flushFrom goes on with what TakeOutput returned, of which some is sent.

@@ -113,7 +113,8 @@ func (s *Server) leaderUptime() int64 {
 func (s *Server) synced(d time.Duration, _ int) {
 	s.meters.Fsync.Observe(d.Milliseconds())
 	s.meters.Flush.Observe(d.Milliseconds())
-	s.stages.log.Observe(int64(d))
+	s.meters.Stages.Log.Observe(int64(d))
+	s.meters.LastFsync.Store(int64(d))
 	if limit := s.opt.FsyncWarning; limit > 0 && d > limit {
 		s.log.Warn("the log's disk is slow; writes wait for it", "fsync", d.Round(time.Millisecond), "fsync.warningthresholdms", limit.Milliseconds(), "code", "ZD-2002")
 	}

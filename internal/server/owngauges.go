@@ -55,16 +55,3 @@ func (s *Server) activeVoters() float64 {
 	}
 	return n
 }
-
-// The stages of a request that are measured, as the label of zooid_request_stage_seconds
-// names them.
-type stages struct {
-	decode *metrics.Histogram // what one read of a connection brought: until its writes are queued and its reads are answered
-	log    *metrics.Histogram // one fdatasync of the log
-	send   *metrics.Histogram // one write to a client's socket, of each sendEvery
-}
-
-func newStages(reg *metrics.Registry) stages {
-	all := reg.Histograms("zooid_request_stage_seconds", "Time that requests spend in stages of a server.", "stage", "decode", "log", "send")
-	return stages{all[0], all[1], all[2]}
-}

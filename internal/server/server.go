@@ -68,7 +68,6 @@ type Server struct {
 	secure     secureCounts
 	pushers    pushers
 	sends      atomic.Uint64 // writes to clients
-	stages     stages
 
 	once   sync.Once
 	closed error
@@ -100,7 +99,6 @@ func Open(opt Options) (*Server, error) {
 	}
 	s.auditor = newAuditor(opt.Audit, s.newID())
 	s.meters = replica.NewMeters(s.gauges())
-	s.stages = newStages(s.meters.Registry)
 	registry, err := auth.New(opt.Auth)
 	if err != nil {
 		return nil, runbook.Errorf("ZD-1106", "set up authentication: %w", err)

@@ -1,0 +1,83 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Stages are the histograms of the stages of a request. Those that the shell knows are public.
+type Stages struct {
+	Decode *metrics.Histogram // what one read of a connection brought: until its writes are queued and its reads are answered
+	queue  *metrics.Histogram // of each entry, the wait of its oldest request until the quorum takes it
+	Log    *metrics.Histogram // one fdatasync of the log
+	quorum *metrics.Histogram // on the leader: from there until the entry is committed
+	apply  *metrics.Histogram // the entries that are committed at once
+	Send   *metrics.Histogram // one write to a client's socket, of some
+	// Watch is from an event until it is written to a watcher's socket.
+	Watch *metrics.Histogram
+}
+
+func newStages(r *metrics.Registry) Stages {
+	all := r.Histograms("zooid_request_stage_seconds", "Time that requests spend in stages of a server.", "stage",
+		"decode", "queue", "log", "quorum", "apply", "send")
+	watch := r.Histograms("zooid_watch_delivery_seconds", "Time from an event until it is written to the socket of a watcher.", "", "")
+	return Stages{all[0], all[1], all[2], all[3], all[4], all[5], watch[0]}
+}
+
+// proposals are the entries that this leader has proposed and not applied yet. The quorum's loop owns them.
+type proposals struct {
+	waiting []proposal
+	applied proposal // that of the entry being applied; at is 0 if another server has proposed it
+	quorum  int64    // ns that it took
+}
+
+// A proposal is when (ns) an entry was proposed, and how long its oldest request had waited then.
+type proposal struct{ at, queued int64 }
+
+// propose notes an entry that the quorum takes now.
+func (r *Replica) propose(queued int64) {
+	r.meters.Stages.queue.Observe(queued)
+	r.proposals.waiting = append(r.proposals.waiting, proposal{r.now(), queued})
+}
+
+// arrives notes that an entry is committed. A leader's entries are applied in the order in which it proposed them.
+func (r *Replica) arrives(e *quorum.Entry, now int64) {
+	p := &r.proposals
+	p.applied = proposal{}
+	if len(e.Data) == 0 || !r.leader.IsLeader || e.Term != r.leader.Term || len(p.waiting) == 0 {
+		return
+	}
+	p.applied, p.waiting = p.waiting[0], p.waiting[1:]
+	p.quorum = now - p.applied.at
+	r.meters.Stages.quorum.Observe(p.quorum)
+}
+
+// slowPathMax is how much of a slow request's path is logged.
+const slowPathMax = 256
+
+// answersLate logs a request that is answered at now (ns), long after it arrived. The answer has yet to be written to the
+// socket. c.mu is held.
+func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int64) {
+	took := now - req.at
+	if r.slow <= 0 || took < r.slow || req.op.code == jute.OpPing {
+		return
+	}
+	body := req.body
+	args := []any{"client", c.remote, "session", SessionText(c.session), "op", req.op.code.String()}
+	if res != nil {
+		body = res.Request.Body
+	}
+	if path, ok := pathOnly(body); ok && req.op.code.HasPath() && req.code() == req.op.code {
+		args = append(args, "path", path[:min(len(path), slowPathMax)])
+	}
+	args = append(args, "ms", took/1e6)
+	if res != nil {
+		if p := &r.proposals; p.applied.at != 0 {
+			args = append(args, "queueMs", p.applied.queued/1e6, "quorumMs", p.quorum/1e6)
+		}
+		args = append(args, "applyMs", (r.now()-now)/1e6, "lastFsyncMs", r.meters.LastFsync.Load()/1e6)
+	}
+	r.slowLog.Warn("a request was slow", args...)
+}
