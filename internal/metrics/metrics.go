@@ -14,6 +14,7 @@ import (
 type Registry struct {
 	metrics []metric
 	names   map[string]bool
+	begin   []func()
 }
 
 // metric is one registered thing.
@@ -41,10 +42,21 @@ func (r *Registry) add(name string, s shape) {
 	r.metrics = append(r.metrics, metric{name, s})
 }
 
+// BeforeEach has f called before each pass over the metrics (Each, Samples), in the caller's goroutine: what many gauges
+// read is looked up once.
+func (r *Registry) BeforeEach(f func()) { r.begin = append(r.begin, f) }
+
+func (r *Registry) beginPass() {
+	for _, f := range r.begin {
+		f()
+	}
+}
+
 // Each visits every number, metrics in order of registration and the keys of a set sorted: a gauge or counter under its
 // name, a set's as KEY_NAME, a summary's as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if Advanced, p50_NAME,
 // p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
 func (r *Registry) Each(visit func(name string, value Value)) {
+	r.beginPass()
 	for _, m := range r.metrics {
 		m.each(m.name, visit)
 	}

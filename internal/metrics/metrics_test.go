@@ -174,6 +174,29 @@ func TestSetsAreBounded(t *testing.T) {
 	}
 }
 
+// TestBeforeEach: gauges that share what a pass looks up look it up once, in mntr's passes and in Prometheus's.
+func TestBeforeEach(t *testing.T) {
+	t.Parallel()
+	r := &Registry{}
+	looked := int64(0)
+	r.BeforeEach(func() { looked++ })
+	for _, name := range []string{"a", "b", "c"} {
+		r.Gauge(name, func() Value { return Int(looked) })
+	}
+	for pass := int64(1); pass <= 2; pass++ {
+		r.Each(func(name string, v Value) {
+			if v != Int(2*pass-1) {
+				t.Errorf("%s is %s in pass %d", name, v, pass)
+			}
+		})
+		r.Samples(func(s *Sample) {
+			if s.Number != float64(2*pass) {
+				t.Errorf("%s is %v in pass %d", s.Name, s.Number, pass)
+			}
+		})
+	}
+}
+
 func TestANameIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	defer func() {

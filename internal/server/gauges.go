@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/memory"
@@ -26,18 +27,19 @@ func (s *Server) gauges() *metrics.Registry {
 	whole := func(name string, read func() int64) {
 		reg.Gauge(name, func() metrics.Value { return metrics.Int(read()) })
 	}
+	// One View serves a whole pass: to make one waits for what is being applied. Passes that run beside each other take
+	// whichever is newer.
+	var last atomic.Pointer[replica.View]
+	reg.BeforeEach(func() { last.Store(new(s.replica.View())) })
 	view := func(name string, read func(v *replica.View) int64) {
-		whole(name, func() int64 {
-			v := s.replica.View()
-			return read(&v)
-		})
+		whole(name, func() int64 { return read(last.Load()) })
 	}
 	zero := func(names ...string) {
 		for _, name := range names {
 			whole(name, func() int64 { return 0 })
 		}
 	}
-	reg.Gauge("avg_latency", func() metrics.Value { return metrics.Float(s.replica.View().Latency.Avg) })
+	reg.Gauge("avg_latency", func() metrics.Value { return metrics.Float(last.Load().Latency.Avg) })
 	view("max_latency", func(v *replica.View) int64 { return v.Latency.Max })
 	view("min_latency", func(v *replica.View) int64 { return v.Latency.Min })
 	view("packets_received", func(v *replica.View) int64 { return v.Received })
@@ -72,7 +74,7 @@ func (s *Server) gauges() *metrics.Registry {
 	followers("synced_non_voting_followers", func(p quorum.Progress) bool { return p.Active && p.Synced && p.Guest })
 	followers("synced_observers", func(p quorum.Progress) bool { return p.Active && p.Synced && !p.Voter && !p.Guest })
 	zero("pending_syncs")
-	whole("leader_uptime", s.leaderUptime)
+	view("leader_uptime", s.leaderUptime)
 	view("last_proposal_size", func(v *replica.View) int64 { return v.Proposals.Last })
 	view("max_proposal_size", func(v *replica.View) int64 { return v.Proposals.Max })
 	view("min_proposal_size", func(v *replica.View) int64 { return v.Proposals.Min })
@@ -101,12 +103,11 @@ func (s *Server) countFollowers(counts func(p quorum.Progress) bool) (n int64) {
 }
 
 // leaderUptime returns for how many ms this server has led, 0 if it doesn't.
-func (s *Server) leaderUptime() int64 {
-	since := s.replica.View().LeadingSince
-	if since == 0 {
+func (s *Server) leaderUptime(v *replica.View) int64 {
+	if v.LeadingSince == 0 {
 		return 0
 	}
-	return s.now()/1e6 - since
+	return s.now()/1e6 - v.LeadingSince
 }
 
 // synced is told of each fdatasync of the log.
