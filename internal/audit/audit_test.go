@@ -222,3 +222,16 @@ func (s *syncBuffer) String() string {
 	defer s.mu.Unlock()
 	return s.b.String()
 }
+
+// BenchmarkWrite is what a write to a znode pays while it is applied.
+func BenchmarkWrite(b *testing.B) {
+	l, err := Open(Options{File: filepath.Join(b.TempDir(), "audit.log"), FileBytes: 10 << 20, FilesKept: 2, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := Entry{Session: 0x100001a31940002, Users: []string{"127.0.0.1", "bob"}, IP: "127.0.0.1", Operation: SetData, Znode: "/service/0000000017", Result: Success}
+	for b.Loop() {
+		l.Write(&e)
+	}
+	l.Close()
+}

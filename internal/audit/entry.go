@@ -108,7 +108,12 @@ func (e *Entry) appendText(b []byte, at time.Time) []byte {
 // written as in a string of Go: \t, \u000a, \x80. Everything else stays as Apache writes it, a backslash too.
 func appendValue(b []byte, value string) []byte {
 	value, cut := bounded(value)
-	for i := 0; i < len(value); {
+	plain := 0 // most values are
+	for plain < len(value) && value[plain] >= ' ' && value[plain] < 0x7f {
+		plain++
+	}
+	b = append(b, value[:plain]...)
+	for i := plain; i < len(value); {
 		c, n := utf8.DecodeRuneInString(value[i:])
 		switch {
 		case c == utf8.RuneError && n == 1:

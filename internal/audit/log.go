@@ -39,8 +39,9 @@ type Log struct {
 	closed        bool
 	complained    time.Time
 
-	wake  chan struct{} // capacity 1
-	ended chan struct{}
+	wake    chan struct{} // capacity 1
+	closing chan struct{}
+	ended   chan struct{}
 }
 
 // A sink takes whole lines. It returns how many bytes of them it has written, which are whole lines too.
@@ -51,7 +52,7 @@ type sink interface {
 
 // Open opens the file, if there is to be one, and begins to write.
 func Open(o Options) (*Log, error) {
-	l := &Log{o: o, out: plain{o.Stderr}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &Log{o: o, out: plain{o.Stderr}, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
 	if o.File != "" {
 		f := &file{path: o.File, most: o.FileBytes, keep: o.FilesKept}
 		if err := f.open(); err != nil {
@@ -72,14 +73,17 @@ func (l *Log) Write(e *Entry) {
 		l.lost++
 		return
 	}
+	first := len(l.waiting) == 0
 	if l.o.JSON {
 		l.waiting = e.appendJSON(l.waiting, now)
 	} else {
 		l.waiting = e.appendText(l.waiting, now)
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if first {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -97,7 +101,7 @@ func (l *Log) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	if !was {
-		close(l.wake)
+		close(l.closing)
 	}
 	<-l.ended
 	if was {
@@ -108,11 +112,28 @@ func (l *Log) Close() error {
 
 func (l *Log) run() {
 	defer close(l.ended)
-	for range l.wake {
+	defer l.flush()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-l.wake:
+		case <-l.closing:
+			return
+		}
+		pause.Reset(gatherFor)
+		select {
+		case <-pause.C:
+		case <-l.closing:
+			return
+		}
 		l.flush()
 	}
-	l.flush()
 }
+
+// gatherFor is how long a line may wait for others that are written with it: to wake the writer for each line would cost a
+// server that is busy with writes more than the lines do.
+const gatherFor = 5 * time.Millisecond
 
 // spareBytesMax is the most memory that is kept for the next lines.
 const spareBytesMax = 1 << 20
