@@ -192,8 +192,15 @@ func logServing(ctx context.Context, log *slog.Logger, s *server.Server) {
 	}
 	st := s.Status()
 	log.Info("serving", "as", st.Mode, "zxid", fmt.Sprintf("0x%x", uint64(st.Zxid)), "znodes", st.Nodes, "sessions", st.GlobalSessions)
-	memory.Settle(os.DirFS("/"))
+	select {
+	case <-time.After(settleDelay):
+		memory.Settle(os.DirFS("/"))
+	case <-ctx.Done():
+	}
 }
+
+// settleDelay leaves the processors to the clients that have waited for the server.
+const settleDelay = time.Second
 
 // servingLook is the time between two looks whether the server serves.
 const servingLook = 50 * time.Millisecond
