@@ -11,7 +11,8 @@ import (
 
 // memberFiles keeps the membership where Apache keeps it: in zoo.cfg.dynamic.VERSION,
 // beside a zoo.cfg that points to it. Tools and the next start find the current
-// membership there. A running server takes it from the log alone.
+// membership there. A running server takes it from the log alone. One that is no member
+// keeps what it has: it wouldn't start on a membership that doesn't name it.
 type memberFiles struct {
 	cfg *config.Config
 	log *slog.Logger
@@ -25,6 +26,10 @@ func (f *memberFiles) save(text string, version int64) {
 		f.log.Error("the membership can't be read, so no dynamic configuration file is written", "err", err, "code", "ZD-3210")
 		return
 	}
+	self, ok := members.Find(f.cfg.Quorum.MyID)
+	if !ok {
+		return
+	}
 	path := config.DynamicPath(f.cfg.File, version)
 	if _, err := os.Stat(path); err == nil && f.cfg.Quorum.DynamicFile != "" && sameFile(path, f.cfg.Quorum.DynamicFile) {
 		return // it was started from it
@@ -33,8 +38,7 @@ func (f *memberFiles) save(text string, version int64) {
 		f.log.Warn("the membership has changed, but its dynamic configuration file can't be written; the ensemble goes on with it all the same", "err", err, "code", "ZD-3211")
 		return
 	}
-	self, ok := members.Find(f.cfg.Quorum.MyID)
-	if err := config.WriteStatic(f.cfg.File, path, ok && !self.Client.IsZero()); err != nil {
+	if err := config.WriteStatic(f.cfg.File, path, !self.Client.IsZero()); err != nil {
 		f.log.Warn("the membership has changed, but zoo.cfg can't be made to point to its dynamic configuration file; the ensemble goes on with it all the same", "file", path, "err", err, "code", "ZD-3212")
 		return
 	}

@@ -65,11 +65,13 @@ func TestMemberFiles(t *testing.T) {
 	again := &memberFiles{cfg: cfg, log: files.log}
 	was := read("zoo.cfg")
 	again.save(cfg.Quorum.Members.String(), 0x20000000a)
+	// A membership without this server is none to start on.
+	again.save("server.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000b", 0x20000000b)
 	if read("zoo.cfg") != was || strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("zoo.cfg is\n%s\nlog\n%s", read("zoo.cfg"), log.String())
 	}
 	// A folder that can't be written is told and survived.
-	lost := &memberFiles{cfg: &config.Config{File: filepath.Join(dir, "none", "zoo.cfg")}, log: files.log}
+	lost := &memberFiles{cfg: &config.Config{File: filepath.Join(dir, "none", "zoo.cfg"), Quorum: cfg.Quorum}, log: files.log}
 	lost.save(first+"version=300000000", 0x300000000)
 	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("the log says nothing of a folder that isn't there:\n%s", log.String())
