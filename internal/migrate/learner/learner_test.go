@@ -182,7 +182,7 @@ func TestPackets(t *testing.T) {
 	}
 	for cut := range b {
 		_, err := (&Reader{R: bytes.NewReader(b[:cut])}).Next()
-		if want := io.ErrUnexpectedEOF; cut == 0 && err != io.EOF || cut > 0 && !errors.Is(err, want) {
+		if want := io.ErrUnexpectedEOF; cut == 0 && !errors.Is(err, io.EOF) || cut > 0 && !errors.Is(err, want) {
 			t.Errorf("cut at %d: %v", cut, err)
 		}
 	}

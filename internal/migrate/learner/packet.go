@@ -2,6 +2,7 @@ package learner
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -94,7 +95,7 @@ func (r *Reader) Next() (p Packet, err error) {
 	if p.Data, err = r.bytes(int32(be.Uint32(r.head[12:])), DataBytesMax); err == nil {
 		err = r.skipAuth()
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
