@@ -49,7 +49,10 @@ func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.
 	a := &cfg.Admin
 	o := admin.Options{
 		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
-		ApacheSnapshot: func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) }, SnapshotDisabled: !a.Snapshot, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
+		ApacheSnapshot: func(dir string) (string, int64, error) { return apacheSnapshot(&cfg.Storage, dir) }, SnapshotDisabled: !a.Snapshot, RestoreDisabled: !a.Restore,
+		Znodes: func(file string) ([]byte, error) {
+			return migrate.Znodes(file, cfg.Storage.DataDir, cfg.Storage.DataLogDir, server.ReplaceBytesMax)
+		}, RateInterval: a.RateInterval, DrainTimeout: a.DrainTimeout, Log: log,
 	}
 	if !a.PortUnification && !a.ForceHTTPS {
 		return o, nil

@@ -181,8 +181,3 @@ func names(list []string) array {
 	}
 	return a
 }
-
-// restore is refused, always: what it would do to one server alone, its ensemble would undo.
-func (c *call) restore() {
-	c.fail(http.StatusServiceUnavailable, "A running ensemble takes no snapshot: stop all servers and start them on copies of one data directory, or write the znodes with zooid cli import")
-}

@@ -27,6 +27,10 @@ const (
 	// bodyBytesMax bounds a body, and bodyTimeout how long it may take.
 	bodyBytesMax = 64 << 10
 	bodyTimeout  = 30 * time.Second
+	// restoreBytesMax bounds the body of restore, which goes to a file. A caller who may not restore
+	// is answered before any of it is read. Each restoreStep of it may take bodyTimeout.
+	restoreBytesMax = 1 << 30
+	restoreStep     = 1 << 20
 	// answerTimeout ends an answer that nobody reads. One that streams a file may take
 	// so long for each streamStep.
 	answerTimeout = 30 * time.Second
@@ -47,7 +51,11 @@ type Options struct {
 	// is the caller's; nil where there is no way to.
 	ApacheSnapshot   func(dir string) (file string, zxid int64, err error)
 	SnapshotDisabled bool          // admin.snapshot.enabled=false
-	RateInterval     time.Duration // admin.rateLimiterIntervalInMS: between two snapshots
+	RestoreDisabled  bool          // admin.restore.enabled=false
+	RateInterval     time.Duration // admin.rateLimiterIntervalInMS: between two snapshots, and two restores
+	// Znodes reads a snapshot file, of this cluster or of Apache's, as Server.Replace takes it;
+	// nil where there is no way to.
+	Znodes func(file string) (znodes []byte, err error)
 
 	Configuration string            // the text of zoo.cfg, for initial_configuration
 	Properties    map[string]string // for system_properties
@@ -60,6 +68,7 @@ type Options struct {
 	Log          *slog.Logger
 
 	headerTimeout, answerTimeout time.Duration // 0 is the constant; for tests
+	restoreBytes                 int64
 }
 
 // Reloaded says which keys a reload has put in force, and which have changed and need a
@@ -74,7 +83,7 @@ type Admin struct {
 	byName map[string]*command
 	http   *http.Server
 
-	snapshots rate
+	snapshots, restores rate
 
 	current atomic.Pointer[Server]
 
@@ -102,7 +111,9 @@ func Listen(opt Options) (*Admin, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Admin{opt: opt, log: lograte.Limit(opt.Log), byName: named()}
-	a.snapshots.interval = opt.RateInterval
+	if a.snapshots.interval, a.restores.interval = opt.RateInterval, opt.RateInterval; a.opt.restoreBytes == 0 {
+		a.opt.restoreBytes = restoreBytesMax
+	}
 	l, err := net.Listen("tcp", opt.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)", opt.Address, err)
@@ -195,7 +206,11 @@ func (a *Admin) handler() http.Handler {
 			http.Error(w, fmt.Sprintf("the admin server takes no %.20q requests; use GET or POST", r.Method), http.StatusNotImplemented)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
+		most := int64(bodyBytesMax)
+		if name := strings.TrimPrefix(r.URL.Path, root+"/"); a.byName[name] != nil && a.byName[name].name == "restore" {
+			most = a.opt.restoreBytes
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -32,6 +32,9 @@ type Server interface {
 	// TakeSnapshot returns a snapshot of the state at the call or later. It waits until it
 	// is written.
 	TakeSnapshot(ctx context.Context) (*storage.Snapshot, error)
+	// Replace replaces what the ensemble holds by znodes that Options.Znodes has returned, and
+	// returns the zxid of that. After an error nothing has changed, unless the error says otherwise.
+	Replace(ctx context.Context, znodes []byte) (zxid int64, err error)
 	// ShedConnections closes that many of 100 client connections, chosen at random, and
 	// returns how many it has closed.
 	ShedConnections(percent int) int

@@ -238,6 +238,7 @@ type Admin struct {
 	NeedClientAuth  bool          // callers over TLS must show a certificate of the trust store
 	PlainRemote     bool          // callers of other hosts may come without TLS
 	Snapshot        bool          // the command snapshot is there
+	Restore         bool          // the command restore is there
 	RateInterval    time.Duration // between two snapshots
 	DrainTimeout    time.Duration // a drain that takes longer has failed
 }

@@ -13,9 +13,9 @@ func adminKeys() []key {
 		honour("admin.needClientAuth", asProp, boolean, "false", func(c *Config) any { return &c.Admin.NeedClientAuth }),
 		honour("admin.plainRemote", asProp, boolean, "false", func(c *Config) any { return &c.Admin.PlainRemote }),
 		honour("admin.snapshot.enabled", asProp, boolean, "true", func(c *Config) any { return &c.Admin.Snapshot }),
+		honour("admin.restore.enabled", asProp, boolean, "true", func(c *Config) any { return &c.Admin.Restore }),
 		honour("admin.rateLimiterIntervalInMS", asProp, millis, "300000", func(c *Config) any { return &c.Admin.RateInterval }).in(0, int32Max),
 		honour("admin.drainTimeout", asProp, millis, "30000", func(c *Config) any { return &c.Admin.DrainTimeout }).in(1, int32Max),
-		unused("admin.restore.enabled", asProp, boolean, "true", "no server of an ensemble takes a snapshot while it runs; the command restore says what to do"),
 		unused("admin.httpVersion", asProp, integer, "11", "the admin server speaks HTTP/1.1, and HTTP/1.0 to those who do"),
 		unused("IPAuthenticationProvider.usexforwardedfor", asProp, boolean, "false", "anybody can send such a header; a caller's address is that of its connection"),
 	}

@@ -22,7 +22,25 @@ const configPath = "/zookeeper/config"
 
 // build returns the tree of what Apache had. epoch is the highest that Apache's server had accepted.
 func build(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options) (*tree.Tree, error) {
+	return buildOf(s, epoch, emulate353, o, true)
+}
+
+// Snapshot returns what a snapshot file of Apache's holds by itself, without sessions and ephemerals. It is for a look:
+// a fuzzy snapshot is no state that ever was.
+func Snapshot(path string, emulate353 bool, o tree.Options) (*tree.Tree, error) {
+	s, err := apachefiles.ReadSnapshot(path)
+	if err != nil {
+		return nil, err
+	}
+	return buildOf(s, 0, emulate353, o, false)
+}
+
+// buildOf is build, with sessions and their znodes or without.
+func buildOf(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options, sessions bool) (*tree.Tree, error) {
 	b := tree.NewBuilder(o)
+	if !sessions {
+		s.Sessions = nil
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.Sessions)) {
 		if err := b.AddSession(id, s.Sessions[id], apachefiles.Passwd(id)); err != nil {
 			return nil, err
@@ -36,6 +54,9 @@ func build(s *apachefiles.State, epoch int64, emulate353 bool, o tree.Options) (
 		if z.Path == "" {
 			z.Place = tree.RootPlace
 			b.Root(&f)
+			return nil
+		}
+		if f.Owner != 0 && !sessions {
 			return nil
 		}
 		f.Parent = z.Parent().Place

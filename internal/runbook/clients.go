@@ -56,4 +56,10 @@ var clients = []Entry{
 	{"ZD-4018", "A request was slow",
 		"Its answer took longer than log.slowRequestMs. On the leader the line has the time for which the request waited until the log took it (queueMs) and until a majority had it (quorumMs); applyMs is the time in the tree, lastFsyncMs the last fsync of this server's log. A read waits for the writes of its client ahead of it. At most ten lines a second are written.",
 		"Much quorumMs with little lastFsyncMs means the network or the disks of the other servers; much queueMs a server that can't keep up with its log. The histograms zooid_request_stage_seconds show whether one request or all are slow."},
+	{"ZD-4019", "A restore by the admin server failed",
+		"The snapshot was read, and the ensemble did not take it; the error says why. Unless the error says otherwise, nothing has changed.",
+		"Mend what the error names and send the snapshot again."},
+	{"ZD-4020", "The ensemble was restored from a snapshot by the admin server",
+		"A caller with all permissions on / sent a snapshot. Everything that was written since it was taken is gone, and all sessions have ended.",
+		"If nobody meant to, look for who called (the line names the address), and restrict the ACL of /."},
 }

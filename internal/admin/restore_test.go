@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// plainZnodes takes a file that holds what Server.Replace takes, and refuses one that says so.
+func plainZnodes(file string) ([]byte, error) {
+	b, err := os.ReadFile(file)
+	if bytes.HasPrefix(b, []byte("garbage")) {
+		return nil, errors.New("it is garbage")
+	}
+	return b, err
+}
+
+// clientOf returns a client of the server.
+func clientOf(t *testing.T, s *server.Server) *zk.Client {
+	t.Helper()
+	c, err := zk.Open(t.Context(), s.Addrs()[0].String(), zk.Options{SessionTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestRestore brings back what was there, ends all sessions, and changes nothing if anything
+// about the request is wrong.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{Znodes: plainZnodes, restoreBytes: 3 << 20})
+	ctx, world := t.Context(), zk.WorldACL(zk.PermAll)
+	c := clientOf(t, r.server)
+	big := bytes.Repeat([]byte("x"), 700<<10) // several pieces
+	for _, path := range []string{"/a", "/a/b", "/c"} {
+		if _, err := c.Create(ctx, path, big, zk.ModePersistent, world); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := string(r.server.Replica().Znodes(nil))
+	_, before, err := c.Get(ctx, "/a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Delete(ctx, "/a/b", -1), func() error { _, err := c.Set(ctx, "/c", []byte("later"), -1); return err }()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(ctx, "/mine", nil, zk.ModeEphemeral, world); err != nil {
+		t.Fatal(err)
+	}
+	_, zxid, _ := r.server.Replica().Position()
+	for _, bad := range []struct {
+		what, auth, body string
+		status           int
+		says             string
+	}{
+		{"nobody's", "", "x", http.StatusUnauthorized, "Auth info is missing"},
+		{"a stranger's", "nosuch x", "x", http.StatusUnauthorized, "Not authenticated"},
+		{"nothing", "ip", "", http.StatusBadRequest, "empty"},
+		{"garbage", "ip", "garbage", http.StatusBadRequest, "it is garbage"},
+		{"what the servers refuse", "ip", saved[:len(saved)-1], http.StatusInternalServerError, "refuse"},
+	} {
+		status, answer := r.command(http.MethodPost, "restore", bad.auth, bad.body)
+		if text, _ := answer["error"].(string); status != bad.status || !strings.Contains(text, bad.says) {
+			t.Errorf("%s: %d, %v", bad.what, status, answer)
+		}
+	}
+	if status, answer := r.chunked(strings.Repeat("x", 3<<20+1)); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("too much, of a length that isn't told: %d, %s", status, answer)
+	}
+	r.raw("a body that is too long, before any of it is sent", 3<<20+1, "", "413")
+	r.raw("a body that is cut short", len(saved), saved[:len(saved)/2], "400")
+	if list, _, err := c.Children(ctx, "/a"); err != nil || len(list) != 0 {
+		t.Fatalf("something was restored: %v, %v", list, err)
+	}
+	status, answer := r.command(http.MethodPost, "rest", "ip", saved)
+	if status != http.StatusOK || answer["last_zxid"].(float64) <= float64(zxid) {
+		t.Fatalf("%d, %v", status, answer)
+	}
+	again := clientOf(t, r.server)
+	data, stat, err := again.Get(ctx, "/a/b")
+	if err != nil || !bytes.Equal(data, big) || stat != before {
+		t.Errorf("after the restore /a/b has %d bytes, %+v, %v; want %+v", len(data), stat, err, before)
+	}
+	if list, _, err := again.Children(ctx, "/"); err != nil || !slices.Equal(slices.Sorted(slices.Values(list)), []string{"a", "c", "zookeeper"}) {
+		t.Errorf("after the restore there are %v, %v", list, err)
+	}
+	if list, _, err := again.Children(ctx, "/zookeeper"); err != nil || slices.Contains(list, "restore") {
+		t.Errorf("pieces are left: %v, %v", list, err)
+	}
+	if _, _, err := c.Get(ctx, "/c"); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("the session from before ends with %v", err)
+	}
+}
+
+// chunked sends a body whose length the header doesn't tell.
+func (r *running) chunked(body string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/commands/restore", io.MultiReader(strings.NewReader(body)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "ip")
+	res, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(b)
+}
+
+// raw sends a header that promises a body of some length, a body, and nothing more.
+func (r *running) raw(what string, length int, body, want string) {
+	r.t.Helper()
+	conn := dial(r.t, r)
+	fmt.Fprintf(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: %d\r\n\r\n%s", length, body)
+	conn.(interface{ CloseWrite() error }).CloseWrite()
+	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	b, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(b), " "+want+" ") {
+		r.t.Errorf("%s: %v, %.300s", what, err, b)
+	}
+}
+
+// TestRestoreRate: one restore is let in per interval, whether it is done or not.
+func TestRestoreRate(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{Znodes: plainZnodes, RateInterval: time.Hour})
+	for _, want := range []int{http.StatusBadRequest, http.StatusTooManyRequests} {
+		if status, answer := r.command(http.MethodPost, "restore", "ip", "garbage"); status != want || answer["error"] == nil {
+			t.Errorf("%d, %v; want %d", status, answer, want)
+		}
+	}
+}
+
+// TestRestoreDisabled: admin.restore.enabled=false.
+func TestRestoreDisabled(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{Znodes: plainZnodes, RestoreDisabled: true})
+	if status, answer := r.command(http.MethodPost, "restore", "ip", "x"); status != http.StatusServiceUnavailable || !strings.Contains(answer["error"].(string), "admin.restore.enabled") {
+		t.Errorf("%d, %v", status, answer)
+	}
+}
+
+// TestReplaceTooLarge: more than the servers take is refused before anything is stored.
+func TestReplaceTooLarge(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{})
+	if _, err := r.server.Replace(context.Background(), make([]byte, server.ReplaceBytesMax+1)); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/replica"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// What a restore of the ensemble needs (decision 053): a session of the server with itself.
+
+const (
+	// ReplaceBytesMax bounds the znodes that Replace takes, encoded: they are in memory thrice.
+	ReplaceBytesMax = 512 << 20
+	// pieceBytes is the size of a piece, which must fit into a request with the smallest jute.maxbuffer in use.
+	pieceBytes = 256 << 10
+	// ownTimeout is the timeout of the session; it begins anew with each request and ping.
+	ownTimeout = 30 * time.Second
+	// replaceTimeout is the longest that a restore may take.
+	replaceTimeout = 10 * time.Minute
+)
+
+// ErrReplaceUnknown says that it isn't known whether a restore was done.
+var ErrReplaceUnknown = errors.New("the server lost its ensemble while the restore was being decided: it was done as a whole or not at all; compare what the ensemble holds")
+
+// Replace replaces what the ensemble holds by znodes that tree.AppendZnode wrote, at once and on all servers, and ends
+// all sessions. It returns the zxid of that. After an error that isn't ErrReplaceUnknown nothing has changed.
+func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err error) {
+	if len(znodes) > ReplaceBytesMax {
+		return 0, fmt.Errorf("restore: the znodes take %d bytes; at most %d are taken", len(znodes), ReplaceBytesMax)
+	}
+	if !s.replica.InForce(tree.OpReplace) {
+		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade it")
+	}
+	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	defer cancel()
+	own, err := s.connectSelf(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("restore: begin a session: %w", err)
+	}
+	defer own.close()
+	nobody := jute.WorldACL(0)
+	dir := jute.CreateRequest{Path: tree.RestorePath, ACL: nobody}
+	if _, code, err := own.do(ctx, jute.OpCreate, dir.Append(nil)); err != nil || code != jute.OK && code != jute.ErrNodeExists {
+		return 0, refusedPiece(code, err)
+	}
+	prefix := tree.RestorePath + "/" + strconv.FormatUint(uint64(own.session), 16)
+	pieces := 0
+	for rest := znodes; len(rest) > 0; pieces++ {
+		n := min(len(rest), pieceBytes)
+		piece := jute.CreateRequest{Path: tree.PiecePath(prefix, pieces), Data: rest[:n], ACL: nobody, Flags: jute.ModeEphemeral}
+		if _, code, err := own.do(ctx, jute.OpCreate, piece.Append(nil)); err != nil || code != jute.OK {
+			return 0, refusedPiece(code, err)
+		}
+		rest = rest[n:]
+	}
+	zxid, code, err := own.do(ctx, tree.OpReplace, tree.AppendReplace(nil, prefix, pieces, sha256.Sum256(znodes)))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w (%w)", ErrReplaceUnknown, err)
+	case code != jute.OK:
+		return 0, fmt.Errorf("restore: the servers refuse the znodes: %s", code)
+	}
+	return zxid, nil
+}
+
+// refusedPiece is the error for a piece that was not taken.
+func refusedPiece(code jute.Code, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("restore: store the snapshot's pieces: %w", err)
+	case code == jute.ErrThrottledOp:
+		return errors.New("restore: the disk or memory has no room for the snapshot beside what the ensemble holds")
+	}
+	return fmt.Errorf("restore: store the snapshot's pieces below %s: %s", tree.RestorePath, code)
+}
+
+// An ownSession is a session of the server with itself, as superuser.
+type ownSession struct {
+	s       *Server
+	client  *replica.Client
+	output  chan struct{} // has one when there may be output
+	in      []byte        // replies, as they come
+	session int64
+	xid     int32
+}
+
+var errOwnEnded = errors.New("the server has closed it")
+
+// connectSelf begins one.
+func (s *Server) connectSelf(ctx context.Context) (*ownSession, error) {
+	own := &ownSession{s: s, output: make(chan struct{}, 1)}
+	own.client = replica.NewClient(s.newID(), "itself", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {
+		select {
+		case own.output <- struct{}{}:
+		default:
+		}
+	})
+	own.client.Since = time.Now()
+	own.client.Identify([]jute.ID{{Scheme: "super"}})
+	own.client.MayReplace()
+	hello := jute.ConnectRequest{Timeout: int32(ownTimeout.Milliseconds()), Passwd: make([]byte, jute.PasswdSize)}
+	if err := s.replica.Connect(own.client, &hello, s.newID); err != nil {
+		s.replica.Disconnected(own.client)
+		return nil, err
+	}
+	frame, err := own.next(ctx)
+	if err != nil {
+		s.replica.Disconnected(own.client)
+		return nil, err
+	}
+	var welcome jute.ConnectResponse
+	welcome.Decode(jute.NewDecoder(frame))
+	own.session = welcome.SessionID
+	if welcome.SessionID == 0 || welcome.Timeout <= 0 {
+		s.replica.Disconnected(own.client)
+		return nil, errOwnEnded
+	}
+	return own, nil
+}
+
+// close ends the session, and with it what is left of the pieces.
+func (own *ownSession) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_, _, _ = own.do(ctx, jute.OpCloseSession, nil) // else it ends by its timeout
+	own.s.replica.Disconnected(own.client)
+}
+
+// do sends a request and waits for its reply.
+func (own *ownSession) do(ctx context.Context, op jute.Op, body []byte) (zxid int64, code jute.Code, err error) {
+	own.xid++
+	if err := own.send(ctx, own.xid, op, body); err != nil {
+		return 0, 0, err
+	}
+	for {
+		frame, err := own.next(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		var h jute.ReplyHeader
+		h.Decode(jute.NewDecoder(frame))
+		if h.Xid == own.xid {
+			return h.Zxid, h.Err, nil
+		}
+	}
+}
+
+// send hands a request to the replica.
+func (own *ownSession) send(ctx context.Context, xid int32, op jute.Op, body []byte) error {
+	frame := jute.AppendRequest(nil, xid, op, jute.Encoded(body))
+	for len(frame) > 0 {
+		used, err := own.s.replica.Receive(own.client, frame, own.s.now())
+		frame = frame[used:]
+		switch {
+		case errors.Is(err, replica.ErrUntold):
+			own.take()
+		case err != nil:
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns the next frame, and tells the server meanwhile that it lives.
+func (own *ownSession) next(ctx context.Context) ([]byte, error) {
+	beat := time.NewTicker(ownTimeout / 3)
+	defer beat.Stop()
+	for {
+		ended := own.take()
+		if len(own.in) >= frameHead {
+			if n := frameHead + int(binary.BigEndian.Uint32(own.in)); len(own.in) >= n {
+				frame := own.in[frameHead:n]
+				own.in = own.in[n:]
+				return frame, nil
+			}
+		}
+		if ended {
+			return nil, errOwnEnded
+		}
+		select {
+		case <-own.output:
+		case <-beat.C:
+			if own.session != 0 {
+				if err := own.send(ctx, jute.XidPing, jute.OpPing, nil); err != nil {
+					return nil, err
+				}
+			}
+		case <-own.s.closing:
+			return nil, errStopping
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// take takes the output there is, and reports whether there is no more to come.
+func (own *ownSession) take() (ended bool) {
+	for {
+		out, last := own.client.TakeOutput(nil)
+		own.in = append(own.in, out...)
+		if last {
+			return true
+		}
+		if out == nil {
+			return false
+		}
+	}
+}
