@@ -140,7 +140,7 @@ func draw(w io.Writer, r io.Reader) error {
 }
 
 // workMax is how many characters of a row's name have room.
-const workMax = 56
+const workMax = 60
 
 func short(work string) string {
 	letters := []rune(work)
