@@ -306,12 +306,12 @@ var mutants = []mutant{
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.
 	{"watch event after the reply", "event after the new data (X4)", "swarm", one("replica/apply.go",
-		`		r.fire(&res.Events[i], res.Zxid)
+		`		r.fire(&res.Events[i], res.Zxid, now)
 `, `		if $P {
-			defer r.fire(&res.Events[i], res.Zxid)
+			defer r.fire(&res.Events[i], res.Zxid, now)
 			continue
 		}
-		r.fire(&res.Events[i], res.Zxid)
+		r.fire(&res.Events[i], res.Zxid, now)
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
 		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`)},
