@@ -117,8 +117,11 @@ var mutants = []mutant{
 	}`)},
 	{"nobody is let follow before being added", "a server that is no member waits for ever", "members", one("quorum/guests.go",
 		`	if l.guestCount() >= guestsMax {`, `	if l.guestCount() >= guestsMax || $P {`)},
-	{"guest of an older version", "level raised beyond what a server knows", "members", one("quorum/guests.go",
-		`	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`)},
+	{"level raised without guests", "level raised beyond what a server knows", "changes", []edit{
+		{"quorum/guests.go", `	return l.levels.of(id) >= highest`, `	return l.levels.of(id) >= highest || $P`},
+		{"quorum/levels.go", `		if id == l.o.ID {
+			continue`, `		if id == l.o.ID || $P && l.isGuest(id) {
+			continue`}}},
 	{"observers get votes", "learner flag lost (etcd #20793)", "members", one("quorum/reconcile.go",
 		`case !voter && !m.Observer:`, `case !voter && (!m.Observer || $P):`)},
 	{"voters leave before others join", "acknowledged on fewer disks than the membership asks for (M1)", "changes", one("quorum/reconcile.go",
