@@ -140,13 +140,13 @@ func readFile(t *testing.T, name string) string {
 // again is started so often only.
 func TestProgramThatEnds(t *testing.T) {
 	t.Parallel()
-	p, pids := programProvider(t, "once", nil)
+	p, _ := programProvider(t, "once", nil)
 	for n := range 3 {
 		if _, err := handle(p, fmt.Sprintf("u%d:x", n), "10.0.0.1"); err != nil {
 			t.Errorf("login %d: %v", n, err)
 		}
 	}
-	p, pids = programProvider(t, "die", nil)
+	p, pids := programProvider(t, "die", nil)
 	begun := time.Now()
 	var err error
 	for range 200 {
