@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/cli"
@@ -66,42 +65,11 @@ type compareFlags struct {
 // parse reads them. help is true if they ask for the help text.
 func (f *compareFlags) parse(args []string) (help bool, err error) {
 	f.max, f.timeout, f.o.Patience = 100, 30*time.Second, 2*time.Second
-	for len(args) > 0 {
-		rest, ok, err := f.access.Take(args)
-		if err != nil {
-			return false, err
-		}
-		if ok {
-			args = rest
-			continue
-		}
-		if !strings.HasPrefix(args[0], "-") {
-			f.sides, args = append(f.sides, args[0]), args[1:]
-			continue
-		}
-		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
-		args = args[1:]
-		switch name {
-		case "h", "help":
-			return true, nil
-		case "json":
-			f.json = true
-			continue
-		}
-		if !given {
-			if len(args) == 0 {
-				return false, fmt.Errorf("the flag -%s is unknown, or needs a value", name)
-			}
-			value, args = args[0], args[1:]
-		}
-		if err := f.set(name, value); err != nil {
-			return false, err
-		}
+	f.sides, help, err = readFlags(&f.access, args, map[string]func(){"json": func() { f.json = true }}, f.set)
+	if err == nil && !help && len(f.sides) != 2 {
+		err = errors.New("name two trees")
 	}
-	if len(f.sides) != 2 {
-		return false, errors.New("name two trees")
-	}
-	return false, f.access.Check()
+	return help, err
 }
 
 func (f *compareFlags) set(name, value string) (err error) {

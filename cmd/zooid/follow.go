@@ -82,45 +82,15 @@ type followFlags struct {
 // parse reads them. help is true if they ask for the help text.
 func (f *followFlags) parse(args []string) (help bool, err error) {
 	f.id = 200
-	for len(args) > 0 {
-		rest, ok, err := f.access.Take(args)
-		if err != nil {
-			return false, err
-		}
-		if ok {
-			args = rest
-			continue
-		}
-		if !strings.HasPrefix(args[0], "-") {
-			f.words, args = append(f.words, args[0]), args[1:]
-			continue
-		}
-		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
-		args = args[1:]
-		switch name {
-		case "h", "help":
-			return true, nil
-		case "peer-tls":
-			f.peerTLS = true
-			continue
-		case "peer-tls-any-host":
-			f.peerTLS, f.peerAnyHost = true, true
-			continue
-		}
-		if !given {
-			if len(args) == 0 {
-				return false, fmt.Errorf("the flag -%s is unknown, or needs a value", name)
-			}
-			value, args = args[0], args[1:]
-		}
-		if err := f.set(name, value); err != nil {
-			return false, err
-		}
+	switches := map[string]func(){
+		"peer-tls":          func() { f.peerTLS = true },
+		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
 	}
-	if len(f.words) != 2 {
-		return false, errors.New("name an ensemble and a directory")
+	f.words, help, err = readFlags(&f.access, args, switches, f.set)
+	if err == nil && !help && len(f.words) != 2 {
+		err = errors.New("name an ensemble and a directory")
 	}
-	return false, f.access.Check()
+	return help, err
 }
 
 func (f *followFlags) set(name, value string) (err error) {
