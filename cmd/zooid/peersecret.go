@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -76,14 +77,16 @@ func secretLines(file string) (texts []string, err error) {
 	return texts, nil
 }
 
-const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg
-       zooid allow-join ID DIRECTORY
+const allowJoinHelp = `usage: zooid allow-join ID zoo.cfg [ADDRESS]
+       zooid allow-join ID DIRECTORY [ADDRESS]
 
 Lets server ID, which has lost its data directory and with it the ensemble's secret,
 join again. Run it on the machine of a running server, with that server's zoo.cfg or
 the directory of its log. For ten minutes the server that answers at the address of
-server ID is given the secret. Without this command a server is let in only if its
-configuration has the secret (quorum.secret, quorum.secretFile).
+server ID is given the secret. One that is no member yet has no address: give that of
+its peer port (zk4:2888), and it follows without a vote until reconfig adds it. Without
+this command a server is let in only if its configuration has the secret (quorum.secret,
+quorum.secretFile).
 `
 
 // runAllowJoin lets a server that has lost its data join again.
@@ -91,6 +94,10 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		fmt.Fprint(stdout, allowJoinHelp)
 		return 0
+	}
+	addr := ""
+	if len(args) == 3 {
+		addr, args = args[2], args[:2]
 	}
 	if len(args) != 2 {
 		fmt.Fprint(stderr, allowJoinHelp)
@@ -101,12 +108,16 @@ func runAllowJoin(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid allow-join: %q is no server id\n", args[0])
 		return 2
 	}
+	if _, _, err := net.SplitHostPort(addr); err != nil && addr != "" {
+		fmt.Fprintf(stderr, "zooid allow-join: %q is no address, such as zk4:2888\n", addr)
+		return 2
+	}
 	dir, err := logDirectory(args[1])
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 2
 	}
-	until, err := server.AllowJoin(dir, id)
+	until, err := server.AllowJoin(dir, id, addr)
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid allow-join:", errorText(err))
 		return 1

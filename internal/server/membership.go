@@ -101,7 +101,9 @@ func SecretOf(text string) PeerSecret { return peer.SecretOf(text) }
 
 // AllowJoin lets server id, which lost its data, ask the running server of a data
 // directory for the ensemble's secret. It returns until when.
-func AllowJoin(dataDir string, id uint64) (time.Time, error) { return peer.AllowJoin(dataDir, id) }
+func AllowJoin(dataDir string, id uint64, addr string) (time.Time, error) {
+	return peer.AllowJoin(dataDir, id, addr)
+}
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,7 +166,7 @@ func TestLetIn(t *testing.T) {
 	}
 	// Another process, elsewhere, that says it is server 3.
 	thief := newTransport(3, 7, Secure{Keys: keyring(t, "")}, slog.New(slog.DiscardHandler))
-	if _, err := AllowJoin(s.dirs[0], 3); err != nil {
+	if _, err := AllowJoin(s.dirs[0], 3, ""); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -204,6 +205,37 @@ func TestAddedServerIsLetIn(t *testing.T) {
 		t.Fatal("a server was let in before it was added")
 	}
 	s.trs[0].setMembers(all)
+	s.agreed(0, 1, 2)
+}
+
+// TestLetInAtItsAddress: an operator lets a server in that is no member, at the address that
+// the operator names and nowhere else.
+func TestLetInAtItsAddress(t *testing.T) {
+	t.Parallel()
+	s := newStrangers(t, 3)
+	all := s.members
+	for i := range 2 {
+		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.members = all[:2]
+	s.start(0)
+	s.start(1)
+	s.members = all
+	late := s.start(2)
+	for _, addr := range []string{"", "nowhere", strings.Repeat("x", admitAddrMax) + ":2888"} {
+		if _, err := AllowJoin(s.dirs[0], 3, addr); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * agreePause)
+		if late.keys.secured() {
+			t.Fatalf("a server was let in that was allowed at %.20q", addr)
+		}
+	}
+	if _, err := AllowJoin(s.dirs[0], 3, all[2].Addrs[0]); err != nil {
+		t.Fatal(err)
+	}
 	s.agreed(0, 1, 2)
 }
 
@@ -258,7 +290,7 @@ func TestPermissionEnds(t *testing.T) {
 	dir := t.TempDir()
 	k := keyring(t, dir)
 	for age, want := range map[time.Duration]bool{0: true, admitWindow + time.Second: false} {
-		if _, err := AllowJoin(dir, 3); err != nil {
+		if _, err := AllowJoin(dir, 3, ""); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Now().Add(-age)

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +53,9 @@ const (
 	// admitWindow is how long a server that reconfig adds, or an operator lets in, may
 	// take to ask for the secret.
 	admitWindow = 10 * time.Minute
+	// admitAddrMax bounds the address by which an operator lets a server in: the longest
+	// name that DNS has, and a port.
+	admitAddrMax = 255 + len(":65535")
 	// secretsMax bounds the configured secrets: an old and a new one, and some more.
 	secretsMax = 8
 )
@@ -59,13 +64,16 @@ const (
 func admitName(id uint64) string { return fmt.Sprintf("allow-join-%d", id) }
 
 // AllowJoin lets server id, which lost its data, ask a running server whose data
-// directory is dir for the ensemble's secret. It returns until when.
-func AllowJoin(dir string, id uint64) (until time.Time, err error) {
+// directory is dir for the ensemble's secret. One that is no member yet is to answer at addr,
+// "host:port" of its peer port; others answer where the membership says, and addr is "". It
+// returns until when.
+func AllowJoin(dir string, id uint64, addr string) (until time.Time, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, admitName(id)), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err == nil {
+		_, err = f.WriteString(addr)
 		now := time.Now()
 		until = now.Add(admitWindow)
-		err = errors.Join(f.Close(), os.Chtimes(f.Name(), now, now))
+		err = errors.Join(err, f.Close(), os.Chtimes(f.Name(), now, now))
 	}
 	if err != nil {
 		return until, fmt.Errorf("let server %d join: %w", id, err)
@@ -297,6 +305,26 @@ func (k *Keyring) admits(id uint64) bool {
 		return false
 	}
 	return os.Remove(path) == nil && time.Since(st.ModTime()) < admitWindow
+}
+
+// admittedAt returns the address at which an operator lets server id in, or "".
+func (k *Keyring) admittedAt(id uint64) string {
+	if k.dir == "" {
+		return ""
+	}
+	f, err := os.Open(filepath.Join(k.dir, admitName(id)))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	addr, err := io.ReadAll(io.LimitReader(f, int64(admitAddrMax)+1))
+	if err != nil || len(addr) > admitAddrMax {
+		return ""
+	}
+	if _, _, err := net.SplitHostPort(string(addr)); err != nil {
+		return ""
+	}
+	return string(addr)
 }
 
 // public is the public key of this process.

@@ -339,6 +339,11 @@ func (t *transport) closed(raw net.Conn, from uint64, err error) {
 	if errors.Is(err, errNoProof) || errors.Is(err, errUnpinned) && !t.keys.secured() {
 		return
 	}
+	if errors.Is(err, errUnpinned) && t.remote(from) == nil {
+		if addr := t.keys.admittedAt(from); addr != "" {
+			t.setPeer(from, []string{addr}) // who answers there is let in when it asks again
+		}
+	}
 	if t.ctx.Err() == nil && t.complaints.due(hostOf(raw)+err.Error(), time.Now()) {
 		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "server", from, "err", err)
 	}
