@@ -88,7 +88,7 @@ type Client struct {
 	out        []byte        // frames to write
 	spare      []byte        // the other output buffer
 	fired      int64         // now (ns) of the oldest event in out; 0 for none
-	firedTaken int64         // fired, of what was taken last; owned by whoever is flushing
+	firedTaken atomic.Int64  // fired, of what was taken and Told has not returned
 	applied    bool          // out may hold something of an Apply that is under way
 	awaitApply func()        // waits for that
 	taken      int           // bytes of the buffer that is being written

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"cmp"
 	"runtime"
 )
 
@@ -52,17 +51,20 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 		c.applied, await = false, c.awaitApply
 	}
 	if c.fired != 0 {
-		c.firedTaken, c.fired = cmp.Or(c.firedTaken, c.fired), 0
+		c.firedTaken.CompareAndSwap(0, c.fired)
+		c.fired = 0
 	}
 	out, c.out, c.spare = c.out, c.spare, nil
 	return out, false, await
 }
 
-// Told returns when (ns) the oldest event happened that was written since the last call,
-// 0 for none. Only the goroutine that flushes may call it, after a write.
+// Told returns when (ns) the oldest event happened that was taken to be written since the
+// last call, 0 for none.
 func (c *Client) Told() (at int64) {
-	at, c.firedTaken = c.firedTaken, 0
-	return at
+	if c.firedTaken.Load() == 0 {
+		return 0
+	}
+	return c.firedTaken.Swap(0)
 }
 
 // TryOutput writes waiting output as far as that can't block. It returns what
