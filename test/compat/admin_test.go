@@ -127,6 +127,12 @@ func adminAnswers(t *testing.T, p Program) map[string]string {
 			continue // there are two followers
 		}
 		adminClient(t, s)
+		for range 300 { // until the observer is there too
+			if ask(s, role, "GET", "observers", ""); role != "leader" || strings.Contains(shapes["leader: GET observers"], "sid") {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 		for _, name := range names {
 			ask(s, role, "GET", name, "")
 		}
