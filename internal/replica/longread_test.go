@@ -19,7 +19,7 @@ func TestTurnLetsOthersIn(t *testing.T) {
 	t.Parallel()
 	v := serve(t)
 	raw := pipeline{}
-	batch := readBatch{r: v.rep, c: v.c, now: v.now}
+	batch := readBatch{r: v.rep, c: v.c, now: v.now.Load()}
 	held, released := 0, 0
 	for range 5000 {
 		before := len(v.c.out)
@@ -201,7 +201,7 @@ func TestOutputOfASlowReader(t *testing.T) {
 	for range reads {
 		stream = raw.request(stream, jute.OpGetData, reading("/turn", false))
 	}
-	taken, now := make(chan error, 1), s.now
+	taken, now := make(chan error, 1), s.now.Load()
 	go func() {
 		_, err := s.rep.Receive(c, stream, now)
 		taken <- err

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -22,7 +23,7 @@ type diskShell struct {
 	loop      *quorum.Loop
 	later     []func()
 	snapshots int
-	now       int64
+	now       atomic.Int64 // ns
 }
 
 func (s *diskShell) Send(uint64, quorum.FrameKind, []byte) bool { return false }
@@ -63,7 +64,7 @@ func openOnDisk(t testing.TB, fs *storage.MemFS, refuse int64, snapshotsKept int
 	}
 	s.rep = New(Options{
 		ID: 1, Auth: registry, Kick: func() {}, Tree: tree.New(tree.Options{LevelMax: tree.FeatureLevelMax}),
-		Now: func() int64 { return s.now }, Wall: func() int64 { return s.now / 1e6 }, Secret: func() []byte { return make([]byte, jute.PasswdSize) },
+		Now: func() int64 { return s.now.Load() }, Wall: func() int64 { return s.now.Load() / 1e6 }, Secret: func() []byte { return make([]byte, jute.PasswdSize) },
 	})
 	s.loop, err = quorum.NewLoop(quorum.LoopOptions{
 		ID: 1, Dir: dir, State: s.rep, Shell: s, Members: []quorum.Member{{ID: 1}}, ElectionTicks: 10,
@@ -87,7 +88,7 @@ func (countingRand) Read(p []byte) (int, error) {
 // turn lets a tick pass, and does what a server does about its disk.
 func (s *diskShell) turn() {
 	s.t.Helper()
-	s.now += 50e6
+	s.now.Add(50e6)
 	s.loop.Tick()
 	for range 3 {
 		s.loop.Turn()
@@ -119,8 +120,8 @@ func (s *diskShell) client() *Client {
 	for range 100 { // it elects itself
 		s.turn()
 	}
-	c := NewClient(s.now+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
-	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)}, func() int64 { return s.now + 2 }); err != nil {
+	c := NewClient(s.now.Load()+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
+	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)}, func() int64 { return s.now.Load() + 2 }); err != nil {
 		s.t.Fatal(err)
 	}
 	for range 100 {
@@ -134,7 +135,9 @@ func (s *diskShell) client() *Client {
 }
 
 // receive hands a client's requests to the replica.
-func (s *diskShell) receive(c *Client, in []byte) (int, error) { return s.rep.Receive(c, in, s.now) }
+func (s *diskShell) receive(c *Client, in []byte) (int, error) {
+	return s.rep.Receive(c, in, s.now.Load())
+}
 
 // send hands requests to the replica, which takes all.
 func (s *diskShell) send(c *Client, in []byte) {

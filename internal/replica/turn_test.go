@@ -158,7 +158,7 @@ func TestWritesOfATurnShareIdentities(t *testing.T) {
 	for range 4 {
 		bodies = append(bodies, setting("/own", nil)(nil))
 	}
-	batch := readBatch{r: s.rep, c: c, now: s.now}
+	batch := readBatch{r: s.rep, c: c, now: s.now.Load()}
 	for i, body := range bodies {
 		if i == 3 {
 			prove()
@@ -205,7 +205,7 @@ func TestTurnLongerThanAConnectionMayQueue(t *testing.T) {
 	for range n {
 		in = raw.request(in, jute.OpSetData, setting("/turn", nil))
 	}
-	now, taken := s.now, make(chan error, 1)
+	now, taken := s.now.Load(), make(chan error, 1)
 	go func() {
 		_, err := s.rep.Receive(c, in, now)
 		taken <- err
