@@ -53,7 +53,7 @@ func (z *Znode) Children() iter.Seq[string] { return maps.Keys(z.children) }
 
 // Visible returns what clients see of a znode's Stat in a live state.
 func (s *State) Visible(z *Znode) jute.Stat {
-	return z.Stat.Visible(s.Owner(z, false).Session, z.Data, int32(len(z.children)))
+	return z.Stat.Visible(s.Owner(z, false).Session, s.VisibleData(z), int32(len(z.children)))
 }
 
 // VisibleData returns a znode's data as clients see it. The stats of a quota are counted now; Apache counts

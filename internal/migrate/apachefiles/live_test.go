@@ -229,8 +229,12 @@ func TestLiveQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if data := s.VisibleData(s.Find("/zookeeper/quota/a/zookeeper_stats")); string(data) != "count=2,bytes=10" {
+	stats := s.Find("/zookeeper/quota/a/zookeeper_stats")
+	if data := s.VisibleData(stats); string(data) != "count=2,bytes=10" {
 		t.Errorf("%q", data)
+	}
+	if st := s.Visible(stats); st.DataLength != int32(len("count=2,bytes=10")) {
+		t.Errorf("the Stat says %d bytes", st.DataLength)
 	}
 	if data := s.VisibleData(s.Find("/a")); string(data) != "12345" {
 		t.Errorf("%q", data)

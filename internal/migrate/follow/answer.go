@@ -148,7 +148,6 @@ func (c *client) readPath(op jute.Op, d *jute.Decoder) (b []byte, code jute.Code
 	case code != jute.OK:
 	case op == jute.OpGetData:
 		st, data := state.Visible(z), state.VisibleData(z)
-		st.DataLength = int32(len(data))
 		b = st.Append(jute.AppendBuffer(nil, data))
 	default:
 		kind = watch.Child
@@ -208,7 +207,6 @@ func (c *client) readMulti(d *jute.Decoder) (b []byte, code jute.Code) {
 			res = jute.MultiResult{Op: jute.OpError, Err: code}
 		case op.Op == jute.OpGetData:
 			res.Data, res.Stat = state.VisibleData(z), state.Visible(z)
-			res.Stat.DataLength = int32(len(res.Data))
 		default:
 			res.Children = slices.Sorted(z.Children())
 		}
