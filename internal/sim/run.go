@@ -297,6 +297,11 @@ func (w *World) unquiet() string {
 			return fmt.Sprintf("server %d, which is no member and runs, is at entry %d of %d", s.id, index, len(w.ledger.entries))
 		}
 	}
+	if w.stats.Faults[Diverge] > 0 { // who diverged may be asking the others still
+		if list := w.disagreements(); len(list) > 0 {
+			return list[0]
+		}
+	}
 	for _, id := range w.voters {
 		if _, ok := find(w.wanted, id); !ok {
 			return fmt.Sprintf("the vote of server %d counts, which has left", id)
@@ -320,12 +325,19 @@ func (w *World) unquiet() string {
 	return ""
 }
 
-// agree compares what all servers hold in the end, but for one that an entry made diverge
-// after which nobody has proposed any: it can't know yet.
+// agree compares what all servers hold in the end.
 func (w *World) agree() {
+	w.stats.Guests += len(w.guests())
+	for _, text := range w.disagreements() {
+		w.fail("%s", text)
+	}
+}
+
+// disagreements says which servers hold something else than the first, but for one that an entry made diverge
+// after which nobody has proposed any: it can't know yet.
+func (w *World) disagreements() (list []string) {
 	var first *host
 	var want string
-	w.stats.Guests += len(w.guests())
 	for _, s := range slices.Concat(w.members(), w.guests()) {
 		if s.life == nil || s.diverged && s.twistedAt > w.ledger.vouched {
 			continue
@@ -335,9 +347,10 @@ func (w *World) agree() {
 		if first == nil {
 			first, want = s, have
 		} else if have != want {
-			w.fail("server %d ends at %s, server %d at %s", s.id, have, first.id, want)
+			list = append(list, fmt.Sprintf("server %d ends at %s, server %d at %s", s.id, have, first.id, want))
 		}
 	}
+	return list
 }
 
 // verdict checks the history.
