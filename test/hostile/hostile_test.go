@@ -57,9 +57,13 @@ func TestHostile(t *testing.T) {
 			if *long {
 				budget = longBudget
 			}
+			var all tally
 			for n := uint64(0); budget > 0 && !t.Failed(); n++ {
-				attackAll(t, servers, seed()+n, min(budget, round))
+				attackAll(t, &all, servers, seed()+n, min(budget, round))
 				budget -= round
+			}
+			if *long {
+				all.judge(t, servers)
 			}
 		})
 	}
@@ -69,7 +73,7 @@ func TestHostile(t *testing.T) {
 func TestSmoke(t *testing.T) {
 	j := newJudge(t, 1, 0, seed())
 	j.try(attackNamed("operations"), time.Second)
-	j.report(false)
+	j.report()
 	j.run.Verdict()
 }
 
@@ -83,7 +87,7 @@ func seed() uint64 {
 // attackAll spends the budget on the attacks that fit the servers, each judged by
 // itself, and checks the history of all. Attacks that need servers of their own
 // come last.
-func attackAll(t *testing.T, servers int, seed uint64, budget time.Duration) {
+func attackAll(t *testing.T, all *tally, servers int, seed uint64, budget time.Duration) {
 	t.Logf("seed %d", seed)
 	chosen := chosenAttacks(servers)
 	type group struct {
@@ -103,14 +107,15 @@ func attackAll(t *testing.T, servers int, seed uint64, budget time.Duration) {
 				continue
 			}
 			if !j.try(a, max(budget/time.Duration(len(chosen))-aloneTime, time.Second)) {
-				j.report(*long)
+				j.report()
 				t.FailNow()
 			}
 		}
-		j.report(*long && !g.inside)
+		j.report()
 		if g.inside {
 			continue
 		}
+		all.add(j)
 		if n, example := j.run.Disturbed(); n > 0 {
 			t.Errorf("%d connections of honest clients ended, such as %s; none was to", n, example)
 		}

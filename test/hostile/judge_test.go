@@ -265,27 +265,57 @@ func (j *judge) sample(over <-chan struct{}) (most int64) {
 	}
 }
 
-// report prints what the honest clients felt. With strict it judges that, too.
-func (j *judge) report(strict bool) {
+// report prints what the honest clients felt.
+func (j *judge) report() {
 	j.t.Helper()
-	alone := percentile(j.alone, 0.99)
+	j.t.Logf("what honest clients' writes took, seed %d, %d servers:\n%s", j.seed, len(j.run.Servers), table(j.alone, j.rows))
+}
+
+func table(alone []time.Duration, rows []row) string {
+	base := percentile(alone, 0.99)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-18s %7s %9s %9s %9s %6s %8s %6s  %s\n",
 		"attack", "writes", "p50", "p99", "max", "x p99", "MiB", "lines", "attacker")
-	line := func(name string, list []time.Duration, r row) {
-		p50, p99, most := percentile(list, 0.5), percentile(list, 0.99), percentile(list, 1)
-		fmt.Fprintf(&b, "%-18s %7d %9v %9v %9v %6.1f %8d %6d  %s\n", name, len(list), short(p50), short(p99), short(most),
-			float64(p99)/float64(max(alone, 1)), r.memory>>20, r.lines, r.attacker)
+	for _, r := range append([]row{{attack: "(none)", writes: alone}}, rows...) {
+		p50, p99, most := percentile(r.writes, 0.5), percentile(r.writes, 0.99), percentile(r.writes, 1)
+		fmt.Fprintf(&b, "%-18s %7d %9v %9v %9v %6.1f %8d %6d  %s\n", r.attack, len(r.writes), short(p50), short(p99), short(most),
+			float64(p99)/float64(max(base, 1)), r.memory>>20, r.lines, r.attacker)
 	}
-	line("(none)", j.alone, row{})
+	return b.String()
+}
+
+// A tally is what honest clients felt in all rounds. A second in which the disk or another program holds all up
+// decides nothing in it.
+type tally struct {
+	alone []time.Duration
+	rows  []row // one for each attack
+}
+
+// add adds a round.
+func (y *tally) add(j *judge) {
+	y.alone = append(y.alone, j.alone...)
 	for _, r := range j.rows {
-		line(r.attack, r.writes, r)
+		i := slices.IndexFunc(y.rows, func(have row) bool { return have.attack == r.attack })
+		if i < 0 {
+			i = len(y.rows)
+			y.rows = append(y.rows, row{attack: r.attack})
+		}
+		have := &y.rows[i]
+		have.writes = append(have.writes, r.writes...)
+		have.memory, have.lines = max(have.memory, r.memory), max(have.lines, r.lines)
 	}
-	j.t.Logf("what honest clients' writes took, seed %d, %d servers:\n%s", j.seed, len(j.run.Servers), &b)
-	for _, r := range j.rows {
-		if strict && percentile(r.writes, 0.99) > slowdownMax*alone {
-			const text = "the slowest of a hundred writes of honest clients took %v, more than %d times the %v without an attack"
-			j.fail(attackNamed(r.attack), fmt.Sprintf(text, short(percentile(r.writes, 0.99)), slowdownMax, short(alone)))
+}
+
+// judge prints what was felt, and fails the test for an attack under which honest clients waited too long.
+func (y *tally) judge(t *testing.T, servers int) {
+	t.Helper()
+	t.Logf("what honest clients' writes took in all rounds, %d servers:\n%s", servers, table(y.alone, y.rows))
+	alone := percentile(y.alone, 0.99)
+	for _, r := range y.rows {
+		if p99 := percentile(r.writes, 0.99); p99 > slowdownMax*alone {
+			t.Errorf("attack %s: the slowest of a hundred writes of honest clients took %v, more than %d times the %v without an attack; "+
+				"replay: make hostile HOSTILE='-long -hostile.servers %d -hostile.attack %s'",
+				r.attack, short(p99), slowdownMax, short(alone), servers, r.attack)
 		}
 	}
 }
