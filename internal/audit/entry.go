@@ -38,6 +38,9 @@ const (
 	Invoked Result = "invoked"
 )
 
+// Undecided is the result, Zooid's own, of a login whose credential nobody could judge.
+const Undecided Result = "undecided"
+
 // Apache's names of operations.
 const (
 	ServerStart     = "serverStart"
@@ -56,7 +59,7 @@ const valueBytesMax = 4 << 10
 
 // level is what Apache's log says of an entry.
 func (e *Entry) level() string {
-	if e.Result == Failure {
+	if e.Result == Failure || e.Result == Undecided {
 		return "ERROR"
 	}
 	return "INFO"

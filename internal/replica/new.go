@@ -57,7 +57,7 @@ type Options struct {
 	// Answered, if not nil, sees each request that is no write, and each that is refused, with
 	// its answer's code; of a login by SASL there is no record. It is called while the client
 	// is held: it may call back neither.
-	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, refused bool)
+	Answered func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 }
 
 // Serving is how a server serves, as its configuration says: one value from there to the

@@ -221,6 +221,9 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
 		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote, "session", SessionText(c.session), "err", err)
+		if r.seeAnswer != nil {
+			r.seeAnswer(c, op.code, body, jute.OK, Undecided)
+		}
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing
 	case errors.Is(err, auth.ErrWrongEnsemble):
@@ -242,10 +245,19 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	return nil
 }
 
+// Became says what became of a request that changes nothing (Options.Answered).
+type Became uint8
+
+const (
+	Tried     Became = iota // it was done, or failed; the code tells
+	Refused                 // it was refused without being tried
+	Undecided               // a login whose credential nobody could judge; there is no answer
+)
+
 // tried tells of a login.
 func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code) {
 	if r.seeAnswer != nil {
-		r.seeAnswer(c, op.code, body, code, false)
+		r.seeAnswer(c, op.code, body, code, Tried)
 	}
 }
 

@@ -37,7 +37,7 @@ type Replica struct {
 	// observe, if not nil, sees each evaluated request before its client does.
 	observe func(*tree.Result)
 	// seeAnswer is Options.Answered.
-	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, refused bool)
+	seeAnswer func(c *Client, op jute.Op, body []byte, code jute.Code, how Became)
 
 	settings          tree.Settings // this server's, for when it leads
 	restore           func(storage.Meta, *storage.Snapshot) (*tree.Tree, error)

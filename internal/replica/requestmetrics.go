@@ -22,7 +22,11 @@ type requestMetrics struct {
 func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame []byte) {
 	m, op := r.meters, req.code()
 	if r.seeAnswer != nil {
-		r.seeAnswer(c, req.op.code, request, codeIn(frame), req.verdict.refuses())
+		how := Tried
+		if req.verdict.refuses() {
+			how = Refused
+		}
+		r.seeAnswer(c, req.op.code, request, codeIn(frame), how)
 	}
 	if op != t.op && t.ops > 0 {
 		m.did(t.op, t.ops)

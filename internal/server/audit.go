@@ -264,7 +264,7 @@ func aclText(acl []jute.ACL) string {
 }
 
 // answers returns what is to see requests that are no writes, nil for nobody.
-func (a *auditor) answers() func(c *replica.Client, op jute.Op, body []byte, code jute.Code, refused bool) {
+func (a *auditor) answers() func(c *replica.Client, op jute.Op, body []byte, code jute.Code, how replica.Became) {
 	if a == nil || !a.Reads && !a.Logins && !a.Refusals {
 		return nil
 	}
@@ -272,8 +272,8 @@ func (a *auditor) answers() func(c *replica.Client, op jute.Op, body []byte, cod
 }
 
 // answered audits a read, a login, or a request that was refused.
-func (a *auditor) answered(c *replica.Client, op jute.Op, body []byte, code jute.Code, refused bool) {
-	scheme := ""
+func (a *auditor) answered(c *replica.Client, op jute.Op, body []byte, code jute.Code, how replica.Became) {
+	scheme, refused := "", how == replica.Refused
 	switch login := op == jute.OpAuth || op == jute.OpSASL; {
 	case op == jute.OpPing || op == jute.OpCloseSession:
 		return
@@ -295,7 +295,10 @@ func (a *auditor) answered(c *replica.Client, op jute.Op, body []byte, code jute
 	if op == jute.OpError {
 		e.Operation = "unknown"
 	}
-	if code != jute.OK {
+	switch {
+	case how == replica.Undecided:
+		e.Result = audit.Undecided
+	case code != jute.OK:
 		e.Result, e.Error = audit.Failure, code.String()
 	}
 	if op.HasPath() {

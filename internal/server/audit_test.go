@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/internal/audit"
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -85,6 +87,29 @@ func TestAuditBeyondApache(t *testing.T) {
 		}
 		if strings.Contains(st.text.String(), "bob:") || strings.Contains(st.text.String(), "=secret") {
 			t.Errorf("a password is in the log:\n%s", st.text.String())
+		}
+	}
+}
+
+// TestAuditOfUndecided: a login whose credential nobody could judge is audited with a result of its own; it is neither
+// a success nor a failure.
+func TestAuditOfUndecided(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a    Audit
+		want string
+	}{
+		{Audit{Logins: true}, "operation=auth\tresult=undecided\tscheme=pass\n"},
+		{Audit{Reads: true, Refusals: true}, ""},
+	} {
+		st, s := newAuditStage(t, c.a, Options{DataDir: t.TempDir(), Auth: auth.Options{Providers: []authprovider.Provider{pass{}}}})
+		client := connect(t, s.Addrs()[0].String(), 0, nil)
+		if _, err := client.conn.Write(client.request(nil, jute.OpAuth, authPacket("pass", "?"))); err != nil || !client.ends() {
+			t.Fatalf("it is answered, or %v", err)
+		}
+		s.Close()
+		if got := st.lines(); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.a, got, c.want)
 		}
 	}
 }
