@@ -142,6 +142,9 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 	case sasl:
 		return Proof{}, fmt.Errorf("authenticate by scheme sasl: it takes sasl requests, not an auth packet: %w", ErrFailed)
 	}
+	if slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == x509 }) {
+		return Proof{IDs: ids}, nil // as at Apache: the handshake has proved it
+	}
 	return Proof{}, fmt.Errorf("authenticate by scheme x509: it takes a client certificate in the TLS handshake, not an auth packet: %w", ErrFailed)
 }
 

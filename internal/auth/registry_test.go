@@ -115,6 +115,7 @@ func TestAuthenticate(t *testing.T) {
 		{"sasl", Options{SASL: true}, addr, "sasl", "ann", "", ErrFailed},
 		{"x509 off", Options{}, addr, "x509", "CN=a", "", ErrFailed},
 		{"x509", Options{X509: true}, addr, "x509", "CN=a", "", ErrFailed},
+		{"x509 over TLS", Options{X509: true}, addr + " x509:CN=a", "x509", "CN=b", addr + " x509:CN=a", nil},
 		{"ensemble off", Options{}, addr, "ensemble", "prod", "", ErrFailed},
 		{"ensemble", Options{Ensemble: true, EnsembleNames: []string{"test", "prod"}}, addr, "ensemble", "prod", addr, nil},
 		{"ensemble without names", Options{Ensemble: true}, addr, "ensemble", "prod", addr, nil},
