@@ -20,7 +20,7 @@ const module = "github.com/zooid-project/zooid/"
 const rules = `
 jute:
 internal/metrics:
-internal/metrics/expose: internal/metrics
+internal/metrics/expose: internal/metrics internal/socket
 internal/lograte:
 internal/audit:
 internal/config:  authprovider internal/runbook
@@ -85,7 +85,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/migrate internal/migrate/apachefiles internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

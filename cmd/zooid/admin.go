@@ -19,14 +19,15 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // startAdmin starts the admin server. It returns nil if the configuration turns it off.
-func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Logger, pages map[string]http.Handler) (*admin.Admin, error) {
+func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.Options, log *slog.Logger, pages map[string]http.Handler) (*admin.Admin, error) {
 	if !cfg.Admin.Enabled {
 		return nil, nil
 	}
-	o, err := adminOptions(cfg, again, log)
+	o, err := adminOptions(cfg, again, of, log)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +45,9 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, log *slog.Lo
 	return admin.Listen(o)
 }
 
-// adminOptions turns the configuration into what the admin package takes.
-func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.Options, error) {
+// adminOptions turns the configuration into what the admin package takes. The stores of its port are added to those of the
+// server.
+func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *slog.Logger) (admin.Options, error) {
 	a := &cfg.Admin
 	o := admin.Options{
 		Address: net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), CommandURL: a.CommandURL, IdleTimeout: a.IdleTimeout,
@@ -64,8 +66,10 @@ func adminOptions(cfg *config.Config, again *reloader, log *slog.Logger) (admin.
 	for _, note := range port.Notes() {
 		log.Warn("TLS for the admin server: "+note, "code", "ZD-1225")
 	}
-	again.add(server.Stores{Of: "admin server", Refresh: port.Refresh})
-	o.TLS = &admin.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
+	stores := storesOf("admin server", port)
+	again.add(stores)
+	of.Stores = append(of.Stores, stores)
+	o.TLS = &socket.TLS{Config: port.Config(), Plain: !a.ForceHTTPS}
 	return o, nil
 }
 

@@ -112,7 +112,7 @@ func told(t *testing.T, dir string, settings ...string) string {
 		digest(&b, reflect.ValueOf(peerPortOptions(&cfg.Quorum.TLS, log)), 0)
 	}
 	digest(&b, reflect.ValueOf(cfg.Admin.Enabled), 0)
-	admin, adminErr := adminOptions(cfg, nil, log)
+	admin, adminErr := adminOptions(cfg, nil, &o, log)
 	digest(&b, reflect.ValueOf(admin), 0)
 	digest(&b, reflect.ValueOf(adminPortOptions(cfg, log)), 0)
 	fmt.Fprint(&b, adminErr)
@@ -126,7 +126,8 @@ func toldObservers(cfg *config.Config) (all []any) {
 	_, level := newLog(&cfg.Log, io.Discard)
 	all = append(all, fmt.Sprintf("%T", logHandler(&cfg.Log, io.Discard, level)), level.Level().String())
 	if cfg.Metrics.Provider == config.PrometheusProvider {
-		all = append(all, exposeOptions(&cfg.Metrics), cfg.Metrics.Host, cfg.Metrics.Port)
+		all = append(all, exposeOptions(&cfg.Metrics), cfg.Metrics.Host, cfg.Metrics.Port, cfg.Metrics.SecurePort,
+			metricsPortOptions(&cfg.Metrics, slog.New(slog.DiscardHandler)))
 	}
 	return all
 }

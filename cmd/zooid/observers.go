@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/metrics/expose"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // newLog returns the server's own log, whose level can be changed while it runs.
@@ -48,24 +50,66 @@ func logLevel(name string) slog.Level {
 // observers are what shows others a server's metrics: the endpoint for Prometheus, and the
 // page of the admin server.
 type observers struct {
-	metrics  endpoint
-	listener net.Listener // of the endpoint; nil for none
+	metrics   endpoint
+	listeners []net.Listener // of the endpoint
 }
 
-// observe opens what the configuration asks for.
-func observe(cfg *config.Config, log *slog.Logger) (*observers, error) {
+// observe opens what the configuration asks for. The stores of an endpoint over TLS are added to those of the server.
+func observe(cfg *config.Config, of *server.Options, log *slog.Logger) (*observers, error) {
 	w := &observers{metrics: endpoint{options: exposeOptions(&cfg.Metrics)}}
 	if cfg.Metrics.Provider != config.PrometheusProvider {
 		return w, nil
 	}
-	l, err := expose.Listen(cfg.Metrics.Host, cfg.Metrics.Port)
-	if err != nil {
-		return nil, err
+	var secure *socket.TLS
+	if cfg.Metrics.SecurePort >= 0 {
+		port, err := keystore.NewPort(metricsPortOptions(&cfg.Metrics, log))
+		if err != nil {
+			return nil, runbook.Errorf("ZD-1240", "set up TLS for the metrics (metricsProvider.ssl.* keys): %w", err)
+		}
+		for _, note := range port.Notes() {
+			log.Warn("TLS for the metrics: "+note, "code", "ZD-1241")
+		}
+		of.Stores = append(of.Stores, storesOf("metrics endpoint", port))
+		secure = &socket.TLS{Config: port.Config(), Plain: cfg.Metrics.Port == cfg.Metrics.SecurePort}
+		if err := w.open(cfg.Metrics.Host, cfg.Metrics.SecurePort, secure, log); err != nil {
+			return nil, err
+		}
 	}
-	w.listener = l
-	log.Info("Prometheus can read the metrics", "address", l.Addr().String(), "path", metricsPath)
-	go expose.Serve(l, &w.metrics, log)
+	if cfg.Metrics.Port >= 0 && (secure == nil || !secure.Plain) {
+		if err := w.open(cfg.Metrics.Host, cfg.Metrics.Port, nil, log); err != nil {
+			w.close()
+			return nil, err
+		}
+	}
 	return w, nil
+}
+
+// open opens one port of the endpoint.
+func (w *observers) open(host string, port int, t *socket.TLS, log *slog.Logger) error {
+	l, err := expose.Listen(host, port, t)
+	if err != nil {
+		return err
+	}
+	w.listeners = append(w.listeners, l)
+	log.Info("Prometheus can read the metrics", "address", l.Addr().String(), "path", metricsPath, "tls", t.Text())
+	go expose.Serve(l, &w.metrics, log)
+	return nil
+}
+
+// metricsPortOptions returns what the keystore package takes for the endpoint. Its stores are always read again: Apache has no
+// key for that, and who scrapes makes a connection from time to time.
+func metricsPortOptions(m *config.Metrics, log *slog.Logger) keystore.Options {
+	o := portOptions(&m.TLS, "metrics endpoint", log)
+	o.Reload = true
+	switch {
+	case m.NeedAuth:
+		o.ClientAuth = "need"
+	case m.WantAuth:
+		o.ClientAuth = "want"
+	default:
+		o.ClientAuth = "none"
+	}
+	return o
 }
 
 // metricsPath is where the admin server has the metrics, as the endpoint has.
@@ -81,10 +125,10 @@ func (w *observers) opened(s *server.Server) {
 	w.metrics.now.Store(&handler)
 }
 
-// close ends the endpoint.
+// close ends the endpoint. A connection that is being answered ends with the process.
 func (w *observers) close() {
-	if w.listener != nil {
-		w.listener.Close()
+	for _, l := range w.listeners {
+		l.Close()
 	}
 }
 

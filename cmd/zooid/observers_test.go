@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,12 +14,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
@@ -39,11 +43,11 @@ func observed(t *testing.T, lines ...string) *observers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := observe(cfg, o.Log)
+	seen, err := observe(cfg, &o, o.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen.listener != nil {
+	if len(seen.listeners) > 0 && cfg.Metrics.SecurePort < 0 {
 		if code, _ := get(t, seen, "/metrics", nil); code != http.StatusServiceUnavailable {
 			t.Errorf("before the server runs, the endpoint answers %d", code)
 		}
@@ -63,7 +67,7 @@ func observed(t *testing.T, lines ...string) *observers {
 // get asks the endpoint.
 func get(t *testing.T, seen *observers, path string, header http.Header) (code int, body string) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://"+seen.listener.Addr().String()+path, nil)
+	r, err := http.NewRequest(http.MethodGet, "http://"+seen.listeners[0].Addr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +89,7 @@ const prometheusLine = "metricsProvider.className=" + config.PrometheusProvider
 // TestEndpointKeys: Apache's class opens the endpoint on the address and port given; the others say what it shows.
 func TestEndpointKeys(t *testing.T) {
 	t.Parallel()
-	if seen := observed(t); seen.listener != nil {
+	if seen := observed(t); len(seen.listeners) > 0 {
 		t.Error("without a key there is an endpoint")
 	}
 	seen := observed(t, prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0")
@@ -95,7 +99,7 @@ func TestEndpointKeys(t *testing.T) {
 			t.Errorf("status %d, and %q is missing", code, line)
 		}
 	}
-	if host := seen.listener.Addr().String(); !strings.HasPrefix(host, "127.0.0.1:") {
+	if host := seen.listeners[0].Addr().String(); !strings.HasPrefix(host, "127.0.0.1:") {
 		t.Errorf("the endpoint is at %s", host)
 	}
 	if code, _ := get(t, seen, "/", nil); code != http.StatusNotFound {
@@ -108,6 +112,112 @@ func TestEndpointKeys(t *testing.T) {
 	}
 }
 
+// storesOfTests is where there are keys and certificates of nobody; their password is apassword.
+const storesOfTests = "../../internal/keystore/testdata/"
+
+// scrapers returns how one asks who trusts the servers' issuer: with the certificate of a client, and without one.
+func scrapers(t *testing.T) (known, unknown *http.Client) {
+	t.Helper()
+	issuer, err := os.ReadFile(storesOfTests + "trust.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(storesOfTests+"client.pem", storesOfTests+"client.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(issuer)
+	client := func(certs ...tls.Certificate) *http.Client {
+		c := &tls.Config{RootCAs: pool, Certificates: certs, ServerName: "localhost"}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+	}
+	return client(own), client()
+}
+
+// asks returns the status that a client gets of a page, 0 if there is none.
+func asks(t *testing.T, c *http.Client, url string) (status int, shown *x509.Certificate) {
+	t.Helper()
+	answer, err := c.Get(url)
+	if err != nil {
+		return 0, nil
+	}
+	defer answer.Body.Close()
+	if answer.TLS != nil {
+		shown = answer.TLS.PeerCertificates[0]
+	}
+	return answer.StatusCode, shown
+}
+
+// TestEndpointOverTLS: the endpoint over TLS, with and without certificates of its callers, beside a plain port and on one with
+// it; a store that changes counts for the next connection, and the metrics tell when its certificate ends.
+func TestEndpointOverTLS(t *testing.T) {
+	t.Parallel()
+	known, unknown := scrapers(t)
+	keys := filepath.Join(t.TempDir(), "keys.pem")
+	put := func(name string) {
+		t.Helper()
+		text, err := os.ReadFile(storesOfTests + name)
+		if err == nil {
+			err = os.WriteFile(keys, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("server.pem")
+	secure := []string{prometheusLine, "metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpsPort=0", "metricsProvider.ssl.keyStore.location=" + keys,
+		"metricsProvider.ssl.trustStore.location=" + storesOfTests + "trust.jks", "metricsProvider.ssl.trustStore.password=apassword"}
+	with := func(lines ...string) *observers { return observed(t, append(lines, secure...)...) }
+	url := func(seen *observers, scheme string, port int) string {
+		return scheme + "://" + seen.listeners[port].Addr().String() + metricsPath
+	}
+
+	seen := with()
+	if len(seen.listeners) != 1 {
+		t.Errorf("with httpsPort alone there are %d ports", len(seen.listeners))
+	}
+	status, shown := asks(t, known, url(seen, "https", 0))
+	if none, _ := asks(t, unknown, url(seen, "https", 0)); status != http.StatusOK || none != 0 {
+		t.Errorf("with a certificate: status %d, without one: %d", status, none)
+	}
+	if status, _ := asks(t, known, url(seen, "http", 0)); status == http.StatusOK {
+		t.Error("the port for TLS answers without")
+	}
+	put("client.pem")
+	for by := time.Now().Add(time.Minute); ; { // the files are looked at once a second
+		if _, now := asks(t, known, url(seen, "https", 0)); now == nil { // its name is another one
+			break
+		}
+		if time.Now().After(by) {
+			t.Fatalf("the certificate of %s is shown a minute after the store has changed", shown.Subject)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	put("server.pem")
+
+	seen = with("metricsProvider.ssl.need.client.auth=false")
+	if status, _ := asks(t, unknown, url(seen, "https", 0)); status != http.StatusOK {
+		t.Errorf("without a certificate, which is wanted only: status %d", status)
+	}
+	seen = with("metricsProvider.ssl.need.client.auth=false", "metricsProvider.ssl.want.client.auth=false", "metricsProvider.httpPort=0")
+	for _, scheme := range []string{"http", "https"} {
+		if status, _ := asks(t, unknown, url(seen, scheme, 0)); status != http.StatusOK || len(seen.listeners) != 1 {
+			t.Errorf("%s on a port for both: status %d", scheme, status)
+		}
+	}
+	other := strconv.Itoa(freeport.Take(t, 1)[0])
+	seen = with("metricsProvider.httpPort=" + other)
+	if status, _ := asks(t, unknown, "http://127.0.0.1:"+other+metricsPath); status != http.StatusOK || len(seen.listeners) != 2 {
+		t.Errorf("the plain port beside that for TLS: status %d", status)
+	}
+	if code, text := get(t, &observers{listeners: seen.listeners[1:]}, metricsPath, nil); code != http.StatusOK ||
+		!strings.Contains(text, `zooid_certificate_ends_in_seconds{of="metrics endpoint"} 3`) ||
+		!strings.Contains(text, `zooid_certificate_ends_in_seconds{of="issuers trusted by the metrics endpoint"} 3`) {
+		t.Errorf("no end of the certificates: %s", text)
+	}
+}
+
 // TestMetricsOfTheAdminServer: the admin server has the metrics too, whatever metricsProvider.className is.
 func TestMetricsOfTheAdminServer(t *testing.T) {
 	t.Parallel()
@@ -117,7 +227,7 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	adm, err := startAdmin(cfg, nil, newReloader(nil, cfg, &server.Options{}, log), log, map[string]http.Handler{metricsPath: &seen.metrics})
+	adm, err := startAdmin(cfg, nil, newReloader(nil, cfg, &server.Options{}, log), &server.Options{}, log, map[string]http.Handler{metricsPath: &seen.metrics})
 	if err != nil {
 		t.Fatal(err)
 	}

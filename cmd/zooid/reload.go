@@ -43,6 +43,8 @@ func newReloader(args []string, cfg *config.Config, o *server.Options, log *slog
 // add adds stores that are to be read again, too. A nil reloader ignores it.
 func (r *reloader) add(s server.Stores) {
 	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.stores = append(r.stores, s)
 	}
 }

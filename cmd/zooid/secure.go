@@ -26,7 +26,7 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 		for _, note := range port.Notes() {
 			log.Warn("TLS for clients: "+note, "code", "ZD-1220")
 		}
-		o.Stores = append(o.Stores, server.Stores{Of: "client port", Refresh: port.Refresh})
+		o.Stores = append(o.Stores, storesOf("client port", port))
 		o.Secure = server.SecureOptions{
 			Unify: cfg.TLS.PortUnification, TLS: port.Config(),
 			HandshakesMax: cfg.Limits.TLSHandshakes, DropEarly: cfg.TLS.DropHandshakesEarly,
@@ -67,7 +67,7 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 	if q.TLS.ClientAuth != "need" && q.TLS.ClientAuth != "" {
 		log.Warn("ssl.quorum.clientAuth="+q.TLS.ClientAuth+": whoever reaches the peer port can claim to be a server of this ensemble; use need", "code", "ZD-1223")
 	}
-	o.Stores = append(o.Stores, server.Stores{Of: "peer port", Refresh: port.Refresh})
+	o.Stores = append(o.Stores, storesOf("peer port", port))
 	secure := server.PeerTLS{Server: port.Config(), Plain: q.PortUnification, Detection: q.TLS.DetectionTimeout}
 	if q.Enabled {
 		secure.Client = func(host string) *tls.Config { return port.Dialled(host, q.TLS.HostnameVerification) }
@@ -84,6 +84,11 @@ func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 	o.Reload = q.ReloadFiles
 	o.VerifyClientHost = false // quorum calls VerifyPeer, once it knows which server connects
 	return o
+}
+
+// storesOf names the stores of a port.
+func storesOf(what string, port *keystore.Port) server.Stores {
+	return server.Stores{Of: what, Refresh: port.Refresh, Ends: port.Ends}
 }
 
 // portOptions turns the ssl.* keys into what the keystore package takes; what names

@@ -59,7 +59,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	}
 	var seen *observers
 	if err == nil {
-		seen, err = observe(cfg, log)
+		seen, err = observe(cfg, &opt, log)
 	}
 	if err != nil {
 		return cantStart(err, stderr)
@@ -78,7 +78,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	opt.Stop = stop.Done()
 	logStart(log, cfg, &opt)
-	adm, err := startAdmin(cfg, args, again, log, map[string]http.Handler{metricsPath: &seen.metrics})
+	adm, err := startAdmin(cfg, args, again, &opt, log, map[string]http.Handler{metricsPath: &seen.metrics})
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid server:", err)
 		return 1

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/lograte"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // Limits of a request. A command's parameters are short, and all bodies but that of restore.
@@ -45,7 +46,7 @@ type Options struct {
 	Address     string        // admin.serverAddress and admin.serverPort, "host:port"
 	CommandURL  string        // admin.commandURL; "" is /commands
 	IdleTimeout time.Duration // admin.idleTimeout
-	TLS         *TLS          // nil for none
+	TLS         *socket.TLS   // nil for none
 
 	// ApacheSnapshot makes the tree a snapshot file of Apache's, in an empty directory that
 	// is the caller's; nil where there is no way to.
@@ -89,7 +90,7 @@ type Admin struct {
 
 	once sync.Once
 	wg   sync.WaitGroup
-	port *port
+	port *socket.Port
 }
 
 // Listen begins to serve. Close ends it.
@@ -118,7 +119,7 @@ func Listen(opt Options) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the admin server on %s: %w (is something else running there? set admin.serverPort)", opt.Address, err)
 	}
-	a.port = newPort(l, opt.TLS, opt.headerTimeout)
+	a.port = socket.NewPort(l, opt.TLS, opt.headerTimeout, connectionsMax)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	a.http = &http.Server{
@@ -130,7 +131,7 @@ func Listen(opt Options) (*Admin, error) {
 			a.opt.Log.Error("the admin server has ended", "err", err, "code", "ZD-4015")
 		}
 	})
-	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL, "tls", opt.TLS.text())
+	opt.Log.Info("the admin server listens", "address", l.Addr().String(), "commands", opt.CommandURL, "tls", opt.TLS.Text())
 	return a, nil
 }
 
@@ -164,7 +165,7 @@ func (a *Admin) Close() {
 	a.once.Do(func() {
 		a.http.Close()
 		a.wg.Wait()
-		a.port.wait()
+		a.port.Wait()
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/server"
+	"github.com/zooid-project/zooid/internal/socket"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -68,14 +69,14 @@ func TestBadRequests(t *testing.T) {
 // its kind is known or not.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
-	for _, secure := range []*TLS{nil, {Config: tlsConfig(t, "none"), Plain: true}, {Config: tlsConfig(t, "none")}} {
+	for _, secure := range []*socket.TLS{nil, {Config: tlsConfig(t, "none"), Plain: true}, {Config: tlsConfig(t, "none")}} {
 		for _, sent := range []string{"", "GET / HTTP/1.1\r\nHos", "\x16\x03\x01"} {
 			r := listen(t, Options{TLS: secure, headerTimeout: 50 * time.Millisecond})
 			conn := dial(t, r)
 			fmt.Fprint(conn, sent)
 			conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			if _, err := io.ReadAll(conn); err != nil && os.IsTimeout(err) {
-				t.Errorf("%v, after %q: it is still open after 30 seconds", secure.text(), sent)
+				t.Errorf("%v, after %q: it is still open after 30 seconds", secure.Text(), sent)
 			}
 		}
 	}
@@ -189,7 +190,7 @@ func reached(t *testing.T, client *http.Client, url string) bool {
 // TestBothOnOnePort: admin.portUnification takes TLS and plain.
 func TestBothOnOnePort(t *testing.T) {
 	t.Parallel()
-	r := listen(t, Options{TLS: &TLS{Config: tlsConfig(t, "none"), Plain: true}})
+	r := listen(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "none"), Plain: true}})
 	if !reached(t, r.client, r.url) || !reached(t, secureClient(t, ""), "https"+strings.TrimPrefix(r.url, "http")) {
 		t.Error("a port for both doesn't take both")
 	}
@@ -198,7 +199,7 @@ func TestBothOnOnePort(t *testing.T) {
 // TestTLSAlone: admin.forceHttps takes no plain request.
 func TestTLSAlone(t *testing.T) {
 	t.Parallel()
-	r := listen(t, Options{TLS: &TLS{Config: tlsConfig(t, "none")}})
+	r := listen(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "none")}})
 	if reached(t, r.client, r.url) {
 		t.Error("a plain request is answered")
 	}
@@ -211,7 +212,7 @@ func TestTLSAlone(t *testing.T) {
 // scheme x509 proves who has shown one.
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
-	r := start(t, Options{TLS: &TLS{Config: tlsConfig(t, "need")}})
+	r := start(t, Options{TLS: &socket.TLS{Config: tlsConfig(t, "need")}})
 	r.url = "https" + strings.TrimPrefix(r.url, "http")
 	if reached(t, secureClient(t, ""), r.url) {
 		t.Error("a caller without a certificate is answered")
@@ -367,12 +368,12 @@ func TestAnswerTimeout(t *testing.T) {
 	awaitRoom := func(taken int) {
 		t.Helper()
 		for range 6000 {
-			if len(r.admin.port.room) == taken {
+			if r.admin.port.Connections() == taken {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Fatalf("%d connections after a minute, want %d", len(r.admin.port.room), taken)
+		t.Fatalf("%d connections after a minute, want %d", r.admin.port.Connections(), taken)
 	}
 	awaitRoom(1)
 	fmt.Fprint(conn, "GET /commands/dump HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,42 @@ func TestAdminStaysOnThisHost(t *testing.T) {
 		_, err := Default(strings.Fields("zookeeper." + strings.Join(strings.Fields(settings), " zookeeper.")))
 		if refused == "" && err != nil || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
 			t.Errorf("%s: %v, want %q", settings, err, refused)
+		}
+	}
+}
+
+// TestMetricsPorts: the endpoint for Prometheus has the port that is named, over TLS or not; TLS needs its stores.
+func TestMetricsPorts(t *testing.T) {
+	t.Parallel()
+	const class, keys, trust = "className=" + PrometheusProvider, "ssl.keyStore.location=k.pem", "ssl.trustStore.location=t.pem"
+	for _, c := range []struct {
+		lines         []string
+		plain, secure int
+		refused       string
+	}{
+		{[]string{class}, 7000, -1, ""},
+		{[]string{class, "httpPort=-1"}, 0, 0, "metricsProvider.httpPort"},
+		{[]string{class, "httpsPort=7443", keys, trust}, -1, 7443, ""},
+		{[]string{class, "httpsPort=7443", "httpPort=7000", keys, trust}, 7000, 7443, ""},
+		{[]string{class, "httpsPort=7443", trust}, 0, 0, "metricsProvider.ssl.keyStore.location"},
+		{[]string{class, "httpsPort=7443", keys}, 0, 0, "metricsProvider.ssl.trustStore.location"},
+		{[]string{class, "httpsPort=7443", keys, "ssl.need.client.auth=false"}, 0, 0, "metricsProvider.ssl.trustStore.location"},
+		{[]string{class, "httpsPort=7443", keys, "ssl.need.client.auth=false", "ssl.want.client.auth=false"}, -1, 7443, ""},
+		{[]string{"httpsPort=7443"}, -1, 7443, ""}, // no endpoint, so nothing is wrong with it
+	} {
+		file := filepath.Join(t.TempDir(), "zoo.cfg")
+		text := "dataDir=/d\nclientPort=2181\nmetricsProvider." + strings.Join(c.lines, "\nmetricsProvider.") + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := Load(file, nil)
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%q: %v, want %q", c.lines, err, c.refused)
+			}
+		case err != nil || cfg.Metrics.Port != c.plain || cfg.Metrics.SecurePort != c.secure:
+			t.Errorf("%q: ports %d and %d, %v", c.lines, cfg.Metrics.Port, cfg.Metrics.SecurePort, err)
 		}
 	}
 }

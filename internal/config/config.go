@@ -63,7 +63,11 @@ type Audit struct {
 type Metrics struct {
 	Provider      string // Apache's class for Prometheus opens the endpoint; mntr has the figures in any case
 	Host          string // address of the endpoint
-	Port          int    // of the endpoint; 0 lets the system choose
+	Port          int    // of the endpoint; 0 lets the system choose, and -1 opens none; with httpsPort alone there is none
+	SecurePort    int    // of the endpoint over TLS; the same as httpPort takes both
+	TLS           TLS    // of SecurePort; stores that change are read again
+	NeedAuth      bool   // callers over TLS must show a certificate
+	WantAuth      bool   // they are asked for one, which must be good; without a trust store set both to false
 	Runtime       bool   // figures of Go's runtime and of the process are there, too
 	CounterSuffix bool   // counters' names end in _total, as in Apache 3.10
 }

@@ -65,7 +65,6 @@ const (
 	whyConnects = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
 	whyThrottle = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
 	whyDial     = "servers give each other a second to connect, and try again until they succeed"
-	whyMetrics  = "the endpoint for metrics speaks HTTP alone; httpHost keeps it to addresses that only Prometheus reaches"
 )
 
 func honour(name string, w where, k kind, value string, field func(*Config) any) key {

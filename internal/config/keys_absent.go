@@ -49,25 +49,11 @@ const (
 
 // endpointKeys are about Apache's HTTP server for metrics.
 func endpointKeys() []key {
-	all := []key{
-		unused("metricsProvider.httpsPort", inFile, integer, "-1", whyMetrics).in(-1, 65535),
+	return []key{
 		unused("metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds", inFile, seconds, "60", "summaries are of all values since the start, or the word srst; the histograms of zooid_request_stage_seconds show the last minute").in(1, int32Max),
-		unused("metricsProvider.ssl.need.client.auth", inFile, boolean, "true", whyMetrics),
-		unused("metricsProvider.ssl.want.client.auth", inFile, boolean, "true", whyMetrics),
-	}
-	for _, store := range []string{"keyStore", "trustStore"} {
-		all = append(all,
-			unused("metricsProvider.ssl."+store+".location", inFile, path, "", whyMetrics),
-			unused("metricsProvider.ssl."+store+".password", inFile, secret, "", whyMetrics),
-			unused("metricsProvider.ssl."+store+".type", inFile, text, "", whyMetrics).of(storeTypes...),
-		)
-	}
-	return append(all,
-		unused("metricsProvider.ssl.enabledProtocols", inFile, list, "", whyMetrics),
-		unused("metricsProvider.ssl.ciphersuites", inFile, list, "", whyMetrics),
 		unused("metricsProvider.numWorkerThreads", inFile, integer, "10", whyTuning),
 		unused("metricsProvider.maxQueueSize", inFile, integer, "1000000", whyTuning),
 		unused("metricsProvider.workerShutdownTimeoutMs", inFile, millis, "1000", whyTuning),
-		unused("metricsProvider.httpVersion", asProp, integer, "11", whyMetrics),
-	)
+		unused("metricsProvider.httpVersion", asProp, integer, "11", "the endpoint speaks HTTP/1.1, and HTTP/1.0 to those who do"),
+	}
 }

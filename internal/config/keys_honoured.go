@@ -34,7 +34,7 @@ func storageKeys() []key {
 
 // logKeys are about the server's log and metrics.
 func logKeys() []key {
-	return []key{
+	return append([]key{
 		honour("log.format", asProp, text, "text", func(c *Config) any { return &c.Log.Format }).of("text", "json"),
 		honour("log.level", asProp, text, "info", func(c *Config) any { return &c.Log.Level }).of("debug", "info", "warn", "error"),
 		honour("log.slowRequestMs", asProp, millis, "0", func(c *Config) any { return &c.Log.Slow }).in(0, int32Max),
@@ -42,9 +42,12 @@ func logKeys() []key {
 			of(defaultProvider, nullProvider, prometheusProvider),
 		honour("metricsProvider.httpHost", inFile, text, "0.0.0.0", func(c *Config) any { return &c.Metrics.Host }),
 		honour("metricsProvider.httpPort", inFile, integer, "7000", func(c *Config) any { return &c.Metrics.Port }).in(-1, 65535).was("-1, in 3.9 7000"),
+		honour("metricsProvider.httpsPort", inFile, integer, "-1", func(c *Config) any { return &c.Metrics.SecurePort }).in(-1, 65535),
+		honour("metricsProvider.ssl.need.client.auth", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.NeedAuth }),
+		honour("metricsProvider.ssl.want.client.auth", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.WantAuth }),
 		honour("metricsProvider.exportJvmInfo", inFile, boolean, "true", func(c *Config) any { return &c.Metrics.Runtime }),
 		honour("metricsProvider.counterSuffix", inFile, boolean, "false", func(c *Config) any { return &c.Metrics.CounterSuffix }),
-	}
+	}, storeKeys("metricsProvider.ssl.", inFile, func(c *Config) *TLS { return &c.Metrics.TLS })...)
 }
 
 // auditKeys are about the audit log.

@@ -160,9 +160,23 @@ func (l *loader) authRules() {
 	}
 }
 
+// metricsRules check the ports of the endpoint for Prometheus. Whoever asks for TLS alone gets no plain port.
 func (l *loader) metricsRules() {
-	if l.c.Metrics.Provider == PrometheusProvider && l.c.Metrics.Port < 0 {
+	m := &l.c.Metrics
+	const secure = "metricsProvider.httpsPort"
+	if _, given := l.given["metricsProvider.httpPort"]; !given && m.SecurePort >= 0 {
+		m.Port = -1
+	}
+	switch {
+	case m.Provider != PrometheusProvider:
+	case m.Port < 0 && m.SecurePort < 0:
 		l.fail("ZD-1005", "metricsProvider.httpPort", "Prometheus needs a port of 0 or more to read the metrics from")
+	case m.SecurePort < 0:
+	case m.TLS.Keys.Location == "":
+		l.fail("ZD-1004", secure, "metricsProvider.ssl.keyStore.location is missing; name a file with a key and its certificate")
+	case m.TLS.Trust.Location == "" && (m.NeedAuth || m.WantAuth):
+		l.fail("ZD-1004", secure, "metricsProvider.ssl.trustStore.location is missing; name a file with the issuer of Prometheus's certificate, "+
+			"or set metricsProvider.ssl.need.client.auth and metricsProvider.ssl.want.client.auth to false")
 	}
 }
 

@@ -23,6 +23,9 @@ func (e *examination) certificates() {
 			e.fault("set ssl.trustStore.location to a file with the clients' issuer, or ssl.clientAuth=none", "clients must show certificates, and there is no trust store (ssl.trustStore.location)")
 		}
 	}
+	if m := &c.Metrics; m.Provider == config.PrometheusProvider && m.SecurePort >= 0 {
+		e.store("metricsProvider.ssl.", &m.TLS, nil)
+	}
 	if q := &c.Quorum; q.TLS.Enabled || q.TLS.PortUnification {
 		var hosts []string
 		if m, ok := q.Members.Find(q.MyID); ok && q.TLS.HostnameVerification {

@@ -67,7 +67,8 @@ type Port struct {
 // current is what the stores hold.
 type current struct {
 	*tls.Config
-	trust *trusted // nil if certificates are neither asked for nor dialled with
+	chains []*x509.Certificate // of Config.Certificates
+	trust  *trusted            // nil if certificates are neither asked for nor dialled with
 }
 
 // NewPort reads the stores and returns the port, or an error that names the file
@@ -129,7 +130,10 @@ func (p *Port) build() (*current, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &current{Config: &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth}}
+	c := &current{
+		Config: &tls.Config{Certificates: certs, MinVersion: p.low, MaxVersion: p.high, CipherSuites: p.suites, ClientAuth: p.clientAuth},
+		chains: chainsOf(certs),
+	}
 	if p.clientAuth != tls.NoClientCert || p.opt.Trust.Location != "" {
 		if c.trust, err = p.opt.Trust.trusted(); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // TestRefresh: a port that doesn't follow its stores reads them again when told to, and
@@ -55,4 +56,38 @@ func TestRefresh(t *testing.T) {
 	if bytes.Equal(shown(), first) {
 		t.Error("after Refresh it shows the old certificate")
 	}
+}
+
+// TestEnds: the first certificate that ends counts, of those that are shown and of those that are trusted, as read last.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	in := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
+	first, second := certificate(t, in(70), nil, nil), certificate(t, in(60), nil, nil)
+	leaf := certificate(t, in(80), nil, second)
+	keys, trust := pemStore(t, true, leaf, second), pemStore(t, false, first, second, leaf)
+	p, err := NewPort(Options{Keys: keys, Trust: trust, Reload: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(shown, trusted time.Time) {
+		t.Helper()
+		if gotShown, gotTrusted := p.Ends(); !gotShown.Equal(shown) || !gotTrusted.Equal(trusted) {
+			t.Errorf("they end %v and %v, want %v and %v", gotShown, gotTrusted, shown, trusted)
+		}
+	}
+	want(in(60), in(60)) // the issuer of the leaf, which is sent with it
+	p.checkEvery = 0
+	other, err := os.ReadFile(pemStore(t, true, certificate(t, in(-1), nil, first)).Location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keys.Location, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(in(-1), in(60))
+	if p, err = NewPort(Options{Keys: keys, ClientAuth: "none"}); err != nil {
+		t.Fatal(err)
+	}
+	want(in(-1), time.Time{})
 }

@@ -135,4 +135,10 @@ var securing = []Entry{
 	{"ZD-1232", "The root znode can't be closed yet",
 		"Under security.profile=strict a server gives / and what is below /zookeeper to the superusers alone. The line says why it could not yet; it goes on trying.",
 		"Nothing has to be done while the servers have no quorum. Otherwise correct what the line names, or set the ACL of / as a superuser."},
+	{"ZD-1240", "TLS for the metrics can't be set up",
+		"metricsProvider.httpsPort asks for it. A store of the metricsProvider.ssl.* keys can't be read, its password is wrong, or the keys don't fit together; the message says which.",
+		"Correct the key or the store that the message names, or set metricsProvider.httpPort instead."},
+	{"ZD-1241", "A setting of TLS for the metrics works differently than with Java",
+		"Some of Java's protocols and cipher suites are broken or don't exist outside of Java; the message names those that were left out.",
+		"Remove the names to be rid of the warning."},
 }

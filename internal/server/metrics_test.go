@@ -236,3 +236,31 @@ func (st *wordStage) fails(line string, code jute.Code) {
 		st.t.Errorf("%s: %s, want %v", line, got, code)
 	}
 }
+
+// TestCertificateEnds: there is a number for what each port shows and for what it trusts.
+func TestCertificateEnds(t *testing.T) {
+	t.Parallel()
+	ends := func(shown, trusted time.Duration) func() (time.Time, time.Time) {
+		return func() (time.Time, time.Time) {
+			if trusted == 0 {
+				return time.Now().Add(shown), time.Time{}
+			}
+			return time.Now().Add(shown), time.Now().Add(trusted)
+		}
+	}
+	s := open(t, Options{Stores: []Stores{{Of: "client port", Ends: ends(time.Hour, 2*time.Hour)}, {Of: "admin server", Ends: ends(-time.Hour, 0)}}})
+	got := map[string]float64{}
+	s.Metrics().Samples(func(m *metrics.Sample) {
+		if m.Name == "zooid_certificate_ends_in_seconds" {
+			got[m.Value] = m.Number
+		}
+	})
+	for of, want := range map[string]float64{"client port": 3600, "issuers trusted by the client port": 7200, "admin server": -3600} {
+		if n, ok := got[of]; !ok || n > want || n < want-600 {
+			t.Errorf("%s: %v, want %v", of, n, want)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("%d numbers: %v", len(got), got)
+	}
+}

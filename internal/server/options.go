@@ -100,7 +100,7 @@ type Options struct {
 	// RootACL replaces the ACLs of / and of what is below /zookeeper as long as they let
 	// anybody change these (security.profile=strict); nil leaves them.
 	RootACL []jute.ACL
-	// Stores are the key and trust stores that can be read again.
+	// Stores are the key and trust stores in use, which can be read again.
 	Stores []Stores
 
 	// FourLetterWords are the words answered (4lw.commands.whitelist); "*" is
@@ -123,6 +123,9 @@ type Options struct {
 type Stores struct {
 	Of      string // names the port: "client port"
 	Refresh func() error
+	// Ends tells when the first certificate that the port shows ends, and the first that it
+	// trusts; the zero time for none.
+	Ends func() (shown, trusted time.Time)
 }
 
 // Limits are the options that can be changed while a Server runs.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/metrics"
 )
@@ -28,7 +29,25 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 	if s.auditor != nil {
 		reg.Gauges("zooid_audit_lines", "Lines of the audit log since the start, by what became of them.", "became", s.auditor.counts)
 	}
+	if len(s.opt.Stores) > 0 {
+		reg.Gauges("zooid_certificate_ends_in_seconds", "Time until the first certificate in use ends, by port and by the issuers that it trusts; negative once it has ended.",
+			"of", s.certificateEnds)
+	}
 	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.", func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
+}
+
+// certificateEnds returns the seconds until certificates end: for each port of the first that it shows, and of the first that
+// it trusts.
+func (s *Server) certificateEnds() map[string]float64 {
+	left := map[string]float64{}
+	for _, stores := range s.opt.Stores {
+		shown, trusted := stores.Ends()
+		left[stores.Of] = time.Until(shown).Seconds()
+		if !trusted.IsZero() {
+			left["issuers trusted by the "+stores.Of] = time.Until(trusted).Seconds()
+		}
+	}
+	return left
 }
 
 // peerLag returns how many entries each peer lags behind this leader.

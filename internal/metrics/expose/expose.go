@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/socket"
 )
 
 // Options say what is shown. The comments name the keys.
@@ -115,13 +116,15 @@ func labelText(s string) string {
 
 // Bounds of what a client of the endpoint can take.
 const (
+	// connectionsMax bounds the connections, and with them the TLS handshakes. A Prometheus keeps one.
+	connectionsMax = 100
 	headerBytesMax = 16 << 10
 	headerTimeout  = 10 * time.Second
 	answerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 )
 
-// Serve answers on l under /metrics until l is closed.
+// Serve answers on l, which Listen has opened, under /metrics until l is closed.
 func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
@@ -134,12 +137,12 @@ func Serve(l net.Listener, handler http.Handler, log *slog.Logger) {
 	}
 }
 
-// Listen opens the endpoint's port.
-func Listen(host string, port int) (net.Listener, error) {
+// Listen opens a port of the endpoint, with TLS as t says, or without if that is nil.
+func Listen(host string, port int, t *socket.TLS) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort chooses the port)", addr, err)
+		return nil, fmt.Errorf("listen for Prometheus on %s: %w (is another server's endpoint there? metricsProvider.httpPort and httpsPort choose the port)", addr, err)
 	}
-	return l, nil
+	return socket.NewPort(l, t, headerTimeout, connectionsMax), nil
 }

@@ -1,10 +1,12 @@
 package expose_test
 
 import (
+	"bufio"
 	"compress/gzip"
 	"flag"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -198,7 +200,7 @@ func TestScrapesAreLimited(t *testing.T) {
 // TestLongHeaders: a request with more headers than are read is refused.
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
-	l, err := expose.Listen("127.0.0.1", 0)
+	l, err := expose.Listen("127.0.0.1", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,5 +220,35 @@ func TestLongHeaders(t *testing.T) {
 		if answer.StatusCode != want {
 			t.Errorf("%d bytes of headers: status %d, want %d", size, answer.StatusCode, want)
 		}
+	}
+}
+
+// TestConnectionsMax: a connection beyond those that are open at a time is closed before it costs anything.
+func TestConnectionsMax(t *testing.T) {
+	t.Parallel()
+	const most = 100 // connectionsMax
+	l, err := expose.Listen("127.0.0.1", 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go expose.Serve(l, expose.Handler(filled(), expose.Options{}), slog.New(slog.DiscardHandler))
+	ask := func() error {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.Write([]byte("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")) // a failure shows below
+		_, err = bufio.NewReader(conn).ReadString('\n')
+		return err
+	}
+	for i := range most {
+		if err := ask(); err != nil {
+			t.Fatalf("connection %d of %d: %v", i+1, most, err)
+		}
+	}
+	if err := ask(); err == nil {
+		t.Errorf("the connection after %d others was answered", most)
 	}
 }

@@ -1,4 +1,4 @@
-package admin
+package socket
 
 import (
 	"crypto/tls"
@@ -6,20 +6,17 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/zooid-project/zooid/internal/socket"
 )
 
-// TLS says how connections are accepted over TLS.
+// TLS says how a Port accepts connections over TLS.
 type TLS struct {
 	Config *tls.Config
-	// Plain takes connections without TLS on the same port (admin.portUnification without
-	// admin.forceHttps).
+	// Plain takes connections without TLS on the same port, too.
 	Plain bool
 }
 
-// text says for the log which connections are taken.
-func (t *TLS) text() string {
+// Text says for the log which connections are taken; t may be nil.
+func (t *TLS) Text() string {
 	switch {
 	case t == nil:
 		return "none"
@@ -35,28 +32,30 @@ const handshakeRecord = 0x16
 // acceptPause is the wait after an accept that failed, which would fail again at once.
 const acceptPause = 100 * time.Millisecond
 
-// A port is a listener whose connections are few, and are TLS or not. The first byte of
+// A Port is a listener whose connections are few, and are TLS or not. The first byte of
 // each is read on a goroutine of its own, so that none waits for a caller who is silent.
-type port struct {
+type Port struct {
 	net.Listener
 	tls *TLS
 	// patience is how long a connection may take to send its first byte.
 	patience time.Duration
-	room     chan struct{} // capacity connectionsMax: one for each connection
+	room     chan struct{} // one for each connection
 	ready    chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
 	wg       sync.WaitGroup
 }
 
-func newPort(l net.Listener, t *TLS, patience time.Duration) *port {
-	p := &port{Listener: l, tls: t, patience: patience, room: make(chan struct{}, connectionsMax), ready: make(chan net.Conn), closed: make(chan struct{})}
+// NewPort begins to accept connections of l, with TLS as t says, or without if that is nil. At most most of them are open at
+// a time. A connection may take patience to send its first byte.
+func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
+	p := &Port{Listener: l, tls: t, patience: patience, room: make(chan struct{}, most), ready: make(chan net.Conn), closed: make(chan struct{})}
 	p.wg.Go(p.acceptAll)
 	return p
 }
 
 // Accept returns the next connection that has begun to speak.
-func (p *port) Accept() (net.Conn, error) {
+func (p *Port) Accept() (net.Conn, error) {
 	select {
 	case nc := <-p.ready:
 		return nc, nil
@@ -66,16 +65,19 @@ func (p *port) Accept() (net.Conn, error) {
 }
 
 // Close stops accepting.
-func (p *port) Close() error {
+func (p *Port) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return p.Listener.Close()
 }
 
-// wait waits for the goroutines of a closed port.
-func (p *port) wait() { p.wg.Wait() }
+// Connections returns how many connections are open.
+func (p *Port) Connections() int { return len(p.room) }
+
+// Wait waits for the goroutines of a closed Port.
+func (p *Port) Wait() { p.wg.Wait() }
 
 // acceptAll takes connections until the port is closed. One too many is closed at once.
-func (p *port) acceptAll() {
+func (p *Port) acceptAll() {
 	for {
 		nc, err := p.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -99,7 +101,7 @@ func (p *port) acceptAll() {
 }
 
 // begin hands a connection on once it is known whether it is TLS.
-func (p *port) begin(nc net.Conn) {
+func (p *Port) begin(nc net.Conn) {
 	conn := nc
 	switch {
 	case p.tls == nil:
@@ -123,7 +125,7 @@ func (p *port) begin(nc net.Conn) {
 			return
 		}
 		nc.SetReadDeadline(time.Time{})
-		conn = socket.Replay(nc, first)
+		conn = Replay(nc, first)
 		if first[0] == handshakeRecord {
 			conn = tls.Server(conn, p.tls.Config)
 		}
