@@ -9,11 +9,15 @@ import (
 
 const migrateHelp = `usage: zooid migrate compare [flags] A B
        zooid migrate follow [flags] ENSEMBLE DIR
+       zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
+       zooid migrate tail -after ZXID APACHE_DATADIR
 
 What moves a running ensemble from Apache ZooKeeper to Zooid:
 
   compare   list what differs between two trees
   follow    keep a copy of what a running Apache ensemble has
+  switch    put a Zooid server in the place of that ensemble
+  tail      print the end of a stopped Apache server's log, for switch
 
 zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
 move the files of servers that stand still; docs/migration.md has the plan.
@@ -30,6 +34,10 @@ func runMigrate(args []string, stdout, stderr io.Writer) int {
 		return runCompare(args[1:], stdout, stderr)
 	case "follow":
 		return runFollow(args[1:], stdout, stderr)
+	case "switch":
+		return runSwitch(args[1:], stdout, stderr)
+	case "tail":
+		return runTail(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, migrateHelp)
 		return 0

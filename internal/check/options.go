@@ -20,7 +20,7 @@ type Options struct {
 	// EventsUnfiltered: events go to whoever watches, READ or not (Apache before
 	// 3.8.4 and 3.9.2).
 	EventsUnfiltered bool
-	// ExistsUnchecked: exists needs no READ (Apache before 3.9.2).
+	// ExistsUnchecked: exists needs no READ (Apache before 3.8.4 and 3.9.2).
 	ExistsUnchecked bool
 	// ReadWindow: a read may show any state from its zxid to the next zxid on its
 	// connection (an Apache ensemble promises no more).
@@ -68,8 +68,8 @@ func Apache(release string) Options {
 	older := func(than string) bool { return compareReleases(release, than) < 0 }
 	o.NotificationsUnnumbered = older("3.9.0")
 	o.MultiCreate2Plain = older("3.9.0")
-	o.ExistsUnchecked = older("3.9.2")
 	o.EventsUnfiltered = older("3.8.4") || !older("3.9.0") && older("3.9.2")
+	o.ExistsUnchecked = o.EventsUnfiltered
 	return o
 }
 

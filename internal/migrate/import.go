@@ -51,14 +51,8 @@ func (e *MismatchError) Error() string {
 // Import makes a data directory of what an Apache server would load. What it has written is
 // read again and compared before it gets its place. Apache's files are only read.
 func Import(o ImportOptions) (*Imported, error) {
-	dirs := []string{o.Dir}
-	if o.LogDir != "" && filepath.Clean(o.LogDir) != filepath.Clean(o.Dir) {
-		dirs = append(dirs, o.LogDir)
-	}
-	for _, dir := range dirs {
-		if storage.InUse(dir) {
-			return nil, fmt.Errorf("import into %s: it is in use as a data directory of Zooid; give an empty one, or a new one", dir)
-		}
+	if err := o.Free(); err != nil {
+		return nil, err
 	}
 	o.stage("reading Apache's files")
 	state, report, err := apachefiles.Load(o.Apache)
@@ -68,23 +62,63 @@ func Import(o ImportOptions) (*Imported, error) {
 	if report.Mismatch != nil && !o.AcceptMismatch {
 		return nil, &MismatchError{*report.Mismatch}
 	}
-	if state.Zxid>>32 >= apachefiles.EpochMax || state.Zxid < 0 {
-		return nil, fmt.Errorf("import %s: its last zxid is %#x; there must be room for the epochs of the next elections", o.Apache.Dir, uint64(state.Zxid))
+	made, err := o.Make(state, report.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", o.Apache.Dir, err)
 	}
-	done := &Imported{Report: report, Digest: state.Digest()}
+	made.Report = report
+	return &made.Imported, made.Write()
+}
+
+// Free returns an error if a directory that is to be written has data of Zooid's already.
+func (o *ImportOptions) Free() error {
+	for _, dir := range o.dirs() {
+		if storage.InUse(dir) {
+			return fmt.Errorf("import into %s: it is in use as a data directory of Zooid; give an empty one, or a new one", dir)
+		}
+	}
+	return nil
+}
+
+func (o *ImportOptions) dirs() []string {
+	if o.LogDir != "" && filepath.Clean(o.LogDir) != filepath.Clean(o.Dir) {
+		return []string{o.Dir, o.LogDir}
+	}
+	return []string{o.Dir}
+}
+
+// A Made is a tree that was made of Apache's and isn't written yet.
+type Made struct {
+	Imported
+	o       *ImportOptions
+	cluster uint64
+	tree    *tree.Tree
+}
+
+// Make makes the tree of what Apache had. epoch is the highest that its servers have accepted.
+func (o *ImportOptions) Make(state *apachefiles.State, epoch int64) (*Made, error) {
+	if state.Zxid>>32 >= apachefiles.EpochMax || state.Zxid < 0 {
+		return nil, fmt.Errorf("its last zxid is %#x; there must be room for the epochs of the next elections", uint64(state.Zxid))
+	}
 	cluster, err := newCluster()
 	if err != nil {
 		return nil, err
 	}
 	o.stage("making the tree")
-	t, err := build(state, report.Epoch, o.Apache.Emulate353, restore.Options(cluster, nil, tree.FeatureLevelMax))
+	t, err := build(state, epoch, o.Apache.Emulate353, restore.Options(cluster, nil, tree.FeatureLevelMax))
 	if err != nil {
-		return nil, fmt.Errorf("import %s: %w", o.Apache.Dir, err)
+		return nil, err
 	}
-	done.Zxid, done.Znodes, done.Sessions = t.LastZxid(), t.NodeCount(), t.SessionCount()
-	state = nil
-	return done, o.write(dirs, cluster, t, done.Digest)
+	m := &Made{o: o, cluster: cluster, tree: t}
+	m.Digest, m.Zxid, m.Znodes, m.Sessions = state.Digest(), t.LastZxid(), t.NodeCount(), t.SessionCount()
+	return m, nil
 }
+
+// Write makes the data directory, reads it again and compares.
+func (m *Made) Write() error { return m.o.write(m.cluster, m.tree, m.Digest, true) }
+
+// Rehearse does what Write does, and leaves nothing behind.
+func (m *Made) Rehearse() error { return m.o.write(m.cluster, m.tree, m.Digest, false) }
 
 func (o *ImportOptions) stage(what string) {
 	if o.Stage != nil {
@@ -104,8 +138,9 @@ func newCluster() (uint64, error) {
 // are whole and read again, a server finds nothing, and Import begins anew.
 const unfinishedName = "import-unfinished"
 
-// write makes the files in folders beside their places, reads them again, and moves them there.
-func (o *ImportOptions) write(dirs []string, cluster uint64, t *tree.Tree, digest uint64) error {
+// write makes the files in folders beside their places, reads them again, and moves them there if they are to stay.
+func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay bool) error {
+	dirs := o.dirs()
 	made := slices.Clone(dirs)
 	for i, dir := range dirs {
 		made[i] = filepath.Join(dir, unfinishedName)
@@ -126,6 +161,9 @@ func (o *ImportOptions) write(dirs []string, cluster uint64, t *tree.Tree, diges
 	o.stage("reading it again")
 	if err := check(so, digest, t.Digest()); err != nil {
 		return err
+	}
+	if !stay {
+		return nil
 	}
 	for i := range dirs {
 		if err := moveFiles(made[i], dirs[i], os.Rename); err != nil {

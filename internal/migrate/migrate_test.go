@@ -399,3 +399,50 @@ func rebuilt(t *testing.T, from *tree.Tree, o tree.Options) *tree.Tree {
 	}
 	return made
 }
+
+// TestRehearse: a rehearsal makes and reads everything, and leaves nothing behind.
+func TestRehearse(t *testing.T) {
+	t.Parallel()
+	state, report, err := apachefiles.Load(apachefiles.Options{Dir: writeApache(t, 4, some())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.GoLive()
+	state.Complete()
+	dir := t.TempDir()
+	o := ImportOptions{Dir: dir, LogDir: filepath.Join(dir, "log")}
+	for range 2 {
+		made, err := o.Make(state, report.Epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := made.Rehearse(); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Free(); err != nil {
+			t.Error(err)
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%v is left, %v", left, err)
+		}
+	}
+	made, err := o.Make(state, report.Epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Digest++
+	if err := made.Rehearse(); err == nil || !strings.Contains(err.Error(), "isn't what was read") {
+		t.Errorf("a digest that differs: %v", err)
+	}
+	made.Digest--
+	if err := made.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Free(); err == nil {
+		t.Error("what was written isn't in use")
+	}
+	if z := opened(t, dir, o.LogDir); z.NodeCount() != made.Znodes || z.SessionCount() != made.Sessions {
+		t.Errorf("%d znodes and %d sessions; want %+v", z.NodeCount(), z.SessionCount(), made.Imported)
+	}
+}

@@ -48,6 +48,9 @@ func (r *Recipes) Run() error {
 	if err := r.prepare(first); err != nil {
 		return err
 	}
+	if err := first.c.Close(); err != nil { // it would have nothing to do until the end, and expire if its server goes
+		return err
+	}
 	errs := make([]error, r.Clients)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -58,8 +61,9 @@ func (r *Recipes) Run() error {
 		}()
 	}
 	wg.Wait()
-	err := errors.Join(errs...)
-	return errors.Join(err, r.verify(first), first.c.Close())
+	r.deadline = time.Now().Add(r.Duration)
+	last := r.actor(0)
+	return errors.Join(errors.Join(errs...), r.verify(last), last.c.Close())
 }
 
 // An actor is one client of the recipes.

@@ -207,6 +207,18 @@ func (s *State) Settled() error {
 	})
 }
 
+// Complete gives a live state what a server computes when it starts: the statistics of quotas, and the time
+// if no transaction has told one.
+func (s *State) Complete() {
+	s.fixQuotas()
+	if s.Time != 0 {
+		return
+	}
+	for _, z := range s.nodes { // the maximum
+		s.Time = max(s.Time, z.Stat.Mtime)
+	}
+}
+
 // ConfigIn returns the text that a transaction gives /zookeeper/config; nil if it gives none.
 func ConfigIn(record []byte) []byte {
 	t, err := parseTxn(record)

@@ -42,17 +42,19 @@ type Follower struct {
 	o    Options
 	keep *keeper
 
-	accepted, current int64 // epochs
-	members           []learner.Member
-	version           int64  // of the configuration
-	last              string // the leader's address
-	anew              bool   // everything is to be taken from the leader again
+	current int64  // epoch of the leader that was followed last
+	last    string // the leader's address
+	anew    bool   // everything is to be taken from the leader again
 
 	// mu guards what follows. The goroutine that follows changes it; clients read.
-	mu    sync.RWMutex
-	state *apachefiles.State
-	at    Status
-	since time.Time // when everything that was proposed was here
+	mu       sync.RWMutex
+	accepted int64 // the highest epoch that was promised to a leader
+	members  []learner.Member
+	version  int64 // of the configuration
+	weighted bool  // servers have weights or groups
+	state    *apachefiles.State
+	at       Status
+	since    time.Time // when everything that was proposed was here
 	// clients are served from the state; nil if none are.
 	clients *Server
 }
@@ -187,7 +189,9 @@ func (f *Follower) configure(text []byte) error {
 	if !slices.ContainsFunc(members, func(m learner.Member) bool { return !m.Observer }) {
 		return errors.New("the configuration names no server that may lead: a server that runs alone can't be followed; name a zoo.cfg with server lines of an ensemble")
 	}
-	f.members, f.version = members, version
+	f.mu.Lock()
+	f.members, f.version, f.weighted = members, version, learner.Weighted(string(text))
+	f.mu.Unlock()
 	return nil
 }
 
@@ -287,7 +291,9 @@ func (s *session) run() error {
 func (s *session) take(step *learner.Step) error {
 	f := s.f
 	if step.Accept != 0 {
+		f.mu.Lock()
 		f.accepted = step.Accept
+		f.mu.Unlock()
 		if err := f.keep.epochs(f.accepted, f.current); err != nil {
 			return err
 		}

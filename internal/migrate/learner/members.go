@@ -56,6 +56,18 @@ func ParseConfig(text string) (members []Member, version int64, err error) {
 	return members, version, nil
 }
 
+// Weighted reports whether a configuration gives servers weights or puts them into groups, so that a quorum isn't simply
+// a majority.
+func Weighted(text string) bool {
+	for line := range strings.Lines(text) {
+		key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if strings.HasPrefix(key, "group.") || strings.HasPrefix(key, "weight.") {
+			return true
+		}
+	}
+	return false
+}
+
 var errAddress = errors.New("want host:quorumPort:electionPort")
 
 func parseMember(id, value string) (m Member, err error) {

@@ -1,0 +1,433 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/terminal"
+)
+
+const switchHelp = `usage: zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
+
+Puts a Zooid server in the place of a running ensemble of Apache ZooKeeper, with all data,
+sessions and ephemeral znodes. ENSEMBLE and DIR are as for zooid migrate follow: the copy
+in DIR is brought up to date first, or made. ZOOCFG is the Zooid server's zoo.cfg; its
+dataDir must have no data of Zooid's.
+
+It refuses to begin unless the copy is caught up and its digests equal the leader's, and
+rehearses the import. Then Apache's servers are stopped, their logs show that nothing
+is missing, the copy becomes the data directory, and the Zooid server is started. Until
+that, everything is undone by starting Apache's servers again.
+
+How Apache is stopped:
+  -stop COMMAND    run by sh for each server, at once. It must stop the server for good, and
+                   then print the server's tail. It gets ZK_ID, ZK_HOST and ZK_AFTER:
+                   ssh $ZK_HOST 'systemctl disable --now zookeeper &&
+                       zooid migrate tail -after '$ZK_AFTER' /var/lib/zookeeper'
+  -tails DIR       you stop the servers, and put what zooid migrate tail prints on each
+                   into the file DIR/tail.ID; what to do is said when it is time
+  -majority        a majority of the servers is enough; the machines of the others are dead
+
+  -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
+                   you start it when you are told to
+  -check           do all that comes before the stop, say how long it will take, and end
+  -yes             don't ask before the stop
+  -without-digests the servers are older than 3.6, or have digests disabled
+
+The flags of zooid migrate follow for the quorum ports (-id, -peer-tls…), and those of
+zooid cli for the client ports, are the same here.
+
+exit code: 0 the Zooid server serves, or -check found nothing against it; 1 it wasn't
+switched, and how to undo what was done is said; 2 wrong arguments; 3 the Zooid server was
+to start and doesn't serve: see its log.
+`
+
+// The exit codes of zooid migrate switch.
+const (
+	switchDone    = 0
+	switchRefused = 1
+	switchUsage   = 2
+	switchSilent  = 3
+)
+
+// switchFlags are what the command line says.
+type switchFlags struct {
+	followFlags
+	stop, tails, start               string
+	majority, check, yes, undigested bool
+
+	server  *config.Config
+	says    *sayer
+	stopped time.Time // when Apache's servers were told to stop
+}
+
+// Times that others may take.
+const (
+	stopTimeout  = 2 * time.Minute // a -stop command
+	startTimeout = 2 * time.Minute // the Zooid server, until it serves
+	probeTime    = 300 * time.Millisecond
+)
+
+// parse reads them. help is true if they ask for the help text.
+func (f *switchFlags) parse(args []string) (help bool, err error) {
+	f.id = 200
+	switches := map[string]func(){
+		"peer-tls":          func() { f.peerTLS = true },
+		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
+		"majority":          func() { f.majority = true },
+		"check":             func() { f.check = true },
+		"yes":               func() { f.yes = true },
+		"without-digests":   func() { f.undigested = true },
+	}
+	f.words, help, err = readFlags(&f.access, args, switches, func(name, value string) error {
+		switch name {
+		case "stop":
+			f.stop = value
+		case "tails":
+			f.tails = value
+		case "start":
+			f.start = value
+		case "listen", "super":
+			return fmt.Errorf("there is no flag -%s", name)
+		default:
+			return f.set(name, value)
+		}
+		return nil
+	})
+	switch {
+	case err != nil || help:
+	case len(f.words) != 3:
+		err = errors.New("name an ensemble, a directory and a zoo.cfg")
+	case !f.check && (f.stop == "") == (f.tails == ""):
+		err = errors.New("say how Apache's servers are stopped: -stop or -tails")
+	}
+	return help, err
+}
+
+// runSwitch puts a Zooid server in the place of an ensemble.
+func runSwitch(args []string, stdout, stderr io.Writer) int {
+	var f switchFlags
+	help, err := f.parse(args)
+	if help {
+		fmt.Fprint(stdout, switchHelp)
+		return switchDone
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate switch: %v\n\n%s", err, switchHelp)
+		return switchUsage
+	}
+	addProviders()
+	if f.server, err = config.Load(f.words[2], nil); err != nil {
+		fmt.Fprintln(stderr, "zooid migrate switch:", errorText(err))
+		return switchRefused
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	f.says = &sayer{w: stderr, line: &progressLine{w: stderr}}
+	code, err := f.run(ctx, os.Stdin, stderr)
+	if err != nil {
+		f.says.say("zooid migrate switch: " + err.Error())
+	}
+	return code
+}
+
+// run switches.
+func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (int, error) {
+	o := migrate.ImportOptions{Dir: f.server.Storage.DataDir, LogDir: f.server.Storage.DataLogDir}
+	if err := o.Free(); err != nil {
+		return switchRefused, err
+	}
+	copied, end, err := f.begin(ctx)
+	if err != nil {
+		return switchRefused, err
+	}
+	defer func() { // what it returns counts only where its end is awaited
+		_ = end()
+	}()
+	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
+	if err := f.await(ctx, copied); err != nil {
+		return switchRefused, err
+	}
+	if err := f.rehearse(copied, o); err != nil {
+		return switchRefused, err
+	}
+	if f.check {
+		return switchDone, nil
+	}
+	if err := f.ask(ctx, stdin, copied); err != nil {
+		return switchRefused, err
+	}
+	if err := f.await(ctx, copied); err != nil {
+		return switchRefused, err
+	}
+	if err := f.takeOver(ctx, copied, end, o); err != nil {
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server", err)
+	}
+	return f.startServer(ctx, stderr)
+}
+
+// begin follows the ensemble until end is called.
+func (f *switchFlags) begin(ctx context.Context) (copied *follow.Follower, end func() error, err error) {
+	dial, err := f.dialer()
+	if err != nil {
+		return nil, nil, err
+	}
+	if copied, err = follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: f.says.say}); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- copied.Run(ctx) }()
+	return copied, sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	}), nil
+}
+
+// awaitPoll is the time between two looks.
+const awaitPoll = 20 * time.Millisecond
+
+// await waits until the copy may take over.
+func (f *switchFlags) await(ctx context.Context, copied *follow.Follower) error {
+	asked := false
+	for {
+		s := copied.Status()
+		err := switchover.Ready(&s, f.undigested)
+		switch {
+		case err == nil:
+			f.says.say("caught up: " + s.String())
+			return nil
+		case errors.Is(err, switchover.ErrFinal):
+			return err
+		case errors.Is(err, switchover.ErrUndigested) && !asked:
+			// A session that begins and ends makes transactions, which bring digests.
+			asked = true
+			if _, err := f.config(ctx); err != nil {
+				return err
+			}
+			f.says.say("waiting for a transaction with a digest. Versions before 3.6 send none; if this doesn't end: -without-digests")
+		}
+		f.says.show(s.String())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("interrupted; nothing was changed: %w", err)
+		case <-time.After(awaitPoll):
+		}
+	}
+}
+
+// rehearse makes the data directory of the copy as it is now, and removes it.
+func (f *switchFlags) rehearse(copied *follow.Follower, o migrate.ImportOptions) error {
+	o.Stage = func(what string) { f.says.show("rehearsal: " + what) }
+	began := time.Now()
+	var made *migrate.Made
+	shortest := int32(0)
+	err := copied.View(func(s *apachefiles.State, epoch int64) (err error) {
+		for _, timeout := range s.Sessions { // the minimum
+			if shortest == 0 || timeout < shortest {
+				shortest = timeout
+			}
+		}
+		made, err = o.Make(s, epoch)
+		return err
+	})
+	if err == nil {
+		err = made.Rehearse()
+	}
+	if err != nil {
+		return fmt.Errorf("the rehearsal of the import failed, and nothing was changed: %w", err)
+	}
+	f.says.say(fmt.Sprintf("rehearsed the import: %d znodes and %d sessions took %.1f s; the shortest session timeout is %.1f s",
+		made.Znodes, made.Sessions, time.Since(began).Seconds(), float64(shortest)/1000))
+	return nil
+}
+
+// ask has the operator agree.
+func (f *switchFlags) ask(ctx context.Context, stdin io.Reader, copied *follow.Follower) error {
+	e := copied.Ensemble()
+	f.says.say(fmt.Sprintf("Next: Apache's servers %v are stopped. Until the Zooid server is started, this is undone by starting them again.", ids(&e)))
+	if f.yes {
+		return nil
+	}
+	f.says.say("Type yes to go on:")
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if line == "yes\n" {
+			return nil
+		}
+	case <-ctx.Done():
+	}
+	return errors.New("nothing was changed: the answer wasn't yes")
+}
+
+func ids(e *follow.Ensemble) (all []int64) {
+	for i := range e.Members {
+		all = append(all, e.Members[i].ID)
+	}
+	return all
+}
+
+// takeOver has the ensemble stopped and makes the data directory of what it had.
+func (f *switchFlags) takeOver(ctx context.Context, copied *follow.Follower, end func() error, o migrate.ImportOptions) error {
+	e, at := copied.Ensemble(), copied.Status().Zxid
+	f.stopped = time.Now()
+	tails, err := f.tailsOf(ctx, &e, at)
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	if now := copied.Ensemble(); now.Version != e.Version {
+		return fmt.Errorf("the ensemble's servers were changed by a reconfig meanwhile, from version %x to %x", e.Version, now.Version)
+	}
+	tail, err := switchover.Proved(&e, tails, f.majority)
+	if err != nil {
+		return err
+	}
+	if err := silent(ctx, &e, tails); err != nil {
+		return err
+	}
+	added, err := copied.Extend(tail)
+	if err != nil {
+		return fmt.Errorf("go on with what Apache's servers had logged: %w", err)
+	}
+	var made *migrate.Made
+	err = copied.View(func(s *apachefiles.State, epoch int64) (err error) {
+		made, err = o.Make(s, epoch)
+		return err
+	})
+	if err == nil {
+		err = made.Write()
+	}
+	if err != nil {
+		return fmt.Errorf("import the copy: %w", err)
+	}
+	f.says.say(fmt.Sprintf("%d servers have stopped at zxid %#x; %d transactions came from their logs. %s has %d znodes and %d sessions with Apache's digest %#x",
+		len(tails), uint64(tail.Last), added, o.Dir, made.Znodes, made.Sessions, made.Digest))
+	return nil
+}
+
+// silent returns an error if a server that is said to have stopped listens for the others.
+func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefiles.Tail) error {
+	var mu sync.Mutex
+	var all error
+	var wg sync.WaitGroup
+	for _, m := range e.Members {
+		if tails[m.ID] == nil {
+			continue
+		}
+		for _, address := range m.Election {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", address)
+				if err != nil {
+					return
+				}
+				conn.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				all = errors.Join(all, fmt.Errorf("server %d is said to have stopped, and something listens on its election port %s", m.ID, address))
+			}()
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+// startServer starts the Zooid server, or has it started, and waits until it serves.
+func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, error) {
+	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
+	if f.start == "" {
+		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " + quoted(f.words[2]))
+	} else {
+		f.says.say("last step, which ends the possibility to undo by starting Apache: " + f.start)
+		cmd := exec.CommandContext(ctx, "sh", "-c", f.start)
+		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
+		if err := cmd.Run(); err != nil {
+			return switchSilent, fmt.Errorf("start the Zooid server: %w. Start it by hand: zooid server %s. Its data directory is whole. %s", err, quoted(f.words[2]), back)
+		}
+	}
+	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 && !f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
+		f.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
+		return switchDone, nil
+	}
+	patience := ctx
+	if f.start != "" {
+		var cancel func()
+		patience, cancel = context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+	}
+	for {
+		reasons, err := readiness(patience, f.server)
+		if err == nil && len(reasons) == 0 {
+			break
+		}
+		if err == nil {
+			err = errors.New(reasons[0].Text)
+		}
+		select {
+		case <-patience.Done():
+			return switchSilent, fmt.Errorf("the Zooid server doesn't serve: %w. %s", err, back)
+		case <-time.After(awaitPoll):
+		}
+	}
+	f.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.", time.Since(f.stopped).Seconds()))
+	if f.server.Quorum.Distributed {
+		f.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
+	}
+	return switchDone, nil
+}
+
+// file returns a writer as a process inherits it: who is started may write there for ever.
+func file(w io.Writer) *os.File {
+	f, _ := w.(*os.File)
+	return f
+}
+
+// A sayer tells the operator what happens, from any goroutine.
+type sayer struct {
+	mu   sync.Mutex
+	w    io.Writer
+	line *progressLine
+}
+
+func (s *sayer) say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.end()
+	fmt.Fprintln(s.w, time.Now().Format(time.DateTime), terminal.Visible(text))
+}
+
+// show shows what goes on now, on a terminal alone.
+func (s *sayer) show(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.line.last) >= progressEvery {
+		s.line.show(text)
+	}
+}

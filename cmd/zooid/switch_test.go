@@ -1,0 +1,203 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/internal/migrate/learner"
+)
+
+// TestSwitchCommand: what zooid migrate switch and tail say to wrong arguments.
+func TestSwitchCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(cfg, fmt.Appendf(nil, "dataDir=%s/data\nclientPort=2181\n", dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	used := filepath.Join(dir, "data")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"switch -h", 0, "usage: zooid migrate switch"},
+		{"switch zk1 " + dir, 2, "name an ensemble"},
+		{"switch zk1 " + dir + " " + cfg, 2, "-stop or -tails"},
+		{"switch -stop x -tails y zk1 " + dir + " " + cfg, 2, "-stop or -tails"},
+		{"switch -listen x -stop x zk1 " + dir + " " + cfg, 2, "no flag -listen"},
+		{"switch -id 0 -stop x zk1 " + dir + " " + cfg, 2, "1 to 254"},
+		{"switch -stop x zk1 " + dir + " " + cfg + "x", 1, "can't read the configuration"},
+		{"switch -stop x zk1 " + cfg + " " + cfg, 1, "not a directory"},
+		{"tail -h", 0, "usage: zooid migrate tail"},
+		{"tail -after 1", 2, "name Apache's dataDir"},
+		{"tail -after x " + dir, 2, "want a zxid"},
+		{"tail " + dir, 2, "want a zxid"},
+		{"tail -after 1 " + dir, 1, "no directory version-2"},
+	} {
+		var out bytes.Buffer
+		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+	if err := os.MkdirAll(used, 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(used, "IDENTITY"), nil, 0o600)
+	}
+	var out bytes.Buffer
+	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", dir, cfg}, &out, &out); code != 1 || !strings.Contains(out.String(), "in use") {
+		t.Errorf("a data directory in use: %d, %s", code, &out)
+	}
+}
+
+// TestTailCommand: the tail of a directory, which is refused while a process has a file open there.
+func TestTailCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, apachefiles.Version2), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := apachefiles.CreateLog(dir, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	if _, err := os.Stat("/proc/self/fd"); err == nil {
+		if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 1 || !strings.Contains(said.String(), fmt.Sprintf("the process %d has files open", os.Getpid())) {
+			t.Errorf("exit %d, %s", code, &said)
+		}
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := run([]string{"migrate", "tail", "-after", "0x7", dir}, &out, &said); code != 0 {
+		t.Fatalf("exit %d, %s", code, &said)
+	}
+	if tail, err := apachefiles.ParseTail(&out); err != nil || tail.After != 7 || tail.Last != 0 {
+		t.Errorf("%+v, %v", tail, err)
+	}
+}
+
+// stopping returns flags whose -stop command is run by tailsOf.
+func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
+	t.Helper()
+	var said bytes.Buffer
+	return &switchFlags{stop: stop, says: &sayer{w: &said, line: &progressLine{w: &said}}}, &said
+}
+
+// TestStopCommands: each server's command gets its name and the zxid; what fails, or prints no tail, proves nothing.
+func TestStopCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tail"), (&apachefiles.Tail{After: 9, Last: 10}).Append(nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, said := stopping(t, `echo $ZK_ID $ZK_HOST $ZK_AFTER >>`+dir+`/called
+case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no >&2; exit 3;; 3) echo nothing;; esac`)
+	e := follow.Ensemble{}
+	for id := int64(1); id <= 3; id++ {
+		e.Members = append(e.Members, learner.Member{ID: id, Quorum: []string{fmt.Sprintf("h%d:2888", id)}})
+	}
+	tails, err := f.tailsOf(t.Context(), &e, 9)
+	if err != nil || len(tails) != 1 || tails[1] == nil || tails[1].Last != 10 {
+		t.Errorf("%+v, %v", tails, err)
+	}
+	called, err := os.ReadFile(filepath.Join(dir, "called"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 h1 0x9\n", "2 h2 0x9\n", "3 h3 0x9\n"} {
+		if !strings.Contains(string(called), want) {
+			t.Errorf("%q was called; want %q", called, want)
+		}
+	}
+	if s := said.String(); !strings.Contains(s, "stop server 2: the command failed: exit status 3: no") || !strings.Contains(s, "stop server 3: what the command has printed") {
+		t.Errorf("it says %q", s)
+	}
+}
+
+// TestTailFiles: files that the operator brings are waited for until they are whole, and prove enough.
+func TestTailFiles(t *testing.T) {
+	t.Parallel()
+	f, said := stopping(t, "")
+	f.tails = t.TempDir()
+	e := follow.Ensemble{Members: []learner.Member{{ID: 1}, {ID: 2}}}
+	whole := (&apachefiles.Tail{After: 9, Last: 10}).Append(nil)
+	put := func(id int, b []byte) {
+		if err := os.WriteFile(filepath.Join(f.tails, fmt.Sprintf("tail.%d", id)), b, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	put(1, whole)
+	put(2, whole[:len(whole)-1])
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if tails, err := f.tailsOf(ctx, &e, 9); err == nil {
+		t.Errorf("half a file is taken: %+v", tails)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { put(2, whole) })
+	if tails, err := f.tailsOf(t.Context(), &e, 9); err != nil || len(tails) != 2 {
+		t.Errorf("%+v, %v", tails, err)
+	}
+	if !strings.Contains(said.String(), "zooid migrate tail -after 0x9 ") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// TestSilent: a server that is said to have stopped and listens on its election port ends the switch.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Election: []string{l.Addr().String()}}}}
+	tails := map[int64]*apachefiles.Tail{1: {}}
+	if err := silent(t.Context(), &e, tails); err == nil || !strings.Contains(err.Error(), "server 1") {
+		t.Errorf("a server that runs: %v", err)
+	}
+	if err := silent(t.Context(), &e, nil); err != nil {
+		t.Errorf("a server that isn't said to have stopped: %v", err)
+	}
+	l.Close()
+	if err := silent(t.Context(), &e, tails); err != nil {
+		t.Errorf("a server that has stopped: %v", err)
+	}
+}
+
+// TestSwitchAsks: only yes goes on.
+func TestSwitchAsks(t *testing.T) {
+	t.Parallel()
+	copied, err := follow.Open(follow.Options{Dir: t.TempDir(), Say: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for answer, ok := range map[string]bool{"yes\n": true, "no\n": false, "": false, "yes": false} {
+		f, _ := stopping(t, "")
+		if err := f.ask(t.Context(), strings.NewReader(answer), copied); (err == nil) != ok {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	f, _ := stopping(t, "")
+	if err := f.ask(ctx, blocked{}, copied); err == nil {
+		t.Error("an interrupt goes on")
+	}
+}
+
+// blocked is an operator who says nothing.
+type blocked struct{}
+
+func (blocked) Read([]byte) (int, error) { select {} }

@@ -1,0 +1,84 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/migrate/learner"
+)
+
+// Ensemble is whom a follower follows, as the leader told it.
+type Ensemble struct {
+	Members []learner.Member
+	Version int64 // of the configuration
+	// Weighted says that servers have weights or are in groups, so that a majority of them may be no quorum.
+	Weighted bool
+}
+
+// Ensemble returns whom it follows.
+func (f *Follower) Ensemble() Ensemble {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return Ensemble{slices.Clone(f.members), f.version, f.weighted}
+}
+
+// View calls see with the state between two transactions, which wait for it, and the highest epoch that was promised to
+// a leader. see must not keep the state.
+func (f *Follower) View(see func(s *apachefiles.State, epoch int64) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.Complete()
+	return see(f.state, f.accepted)
+}
+
+// Extend goes on with what a server that has stopped had logged, to its end: what the leader had no time to
+// send. Run must have returned. The tail must be one of the history that was followed.
+//
+// The records are not kept in the directory: Apache's servers have them.
+func (f *Follower) Extend(tail *apachefiles.Tail) (added int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state
+	if tail.Last < s.Zxid || tail.After > s.Zxid {
+		return 0, fmt.Errorf("the log ends at zxid %#x, its tail begins behind %#x, and the copy is at %#x, which was committed: they are not of one history", uint64(tail.Last), uint64(tail.After), uint64(s.Zxid))
+	}
+	if f.at.Mismatch != nil {
+		return 0, fmt.Errorf("the digests differ since zxid %#x", uint64(f.at.Mismatch.Zxid))
+	}
+	joined := tail.After == s.Zxid
+	for _, record := range tail.Records {
+		zxid, err := apachefiles.TxnZxid(record)
+		joined = joined || zxid == s.Zxid
+		switch {
+		case err != nil:
+			return added, err
+		case zxid <= s.Zxid:
+			continue
+		case !joined:
+			return added, fmt.Errorf("the log goes from before zxid %#x, which was committed, to %#x behind it: they are not of one history", uint64(s.Zxid), uint64(zxid))
+		case zxid != s.Zxid+1 && !(zxid>>32 > s.Zxid>>32 && zxid&0xffffffff == 1):
+			return added, fmt.Errorf("zxid %#x follows %#x in the log: the transactions between them are missing", uint64(zxid), uint64(s.Zxid))
+		case apachefiles.ConfigIn(record) != nil:
+			return added, fmt.Errorf("the transaction of zxid %#x changes the ensemble's servers: it isn't known which of them make a quorum", uint64(zxid))
+		}
+		done, err := s.Apply(record)
+		if err != nil {
+			return added, err
+		}
+		added++
+		if !done.Compared {
+			continue
+		}
+		f.at.Compared++
+		if here := s.Digest(); here != done.Digest {
+			f.at.Mismatch = &Mismatch{zxid, done.Digest, here}
+			return added, fmt.Errorf("the digests differ at zxid %#x: in the log it is %#x, of the copy %#x", uint64(zxid), done.Digest, here)
+		}
+	}
+	if s.Zxid != tail.Last {
+		return added, fmt.Errorf("the log is said to end at zxid %#x, its transactions end at %#x", uint64(tail.Last), uint64(s.Zxid))
+	}
+	f.accepted = max(f.accepted, tail.Accepted)
+	return added, nil
+}
