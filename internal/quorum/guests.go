@@ -102,12 +102,13 @@ func (g *guests) tick(l *Loop) {
 }
 
 // visits reports whether this server announces itself: as far as it knows it is no
-// member, or it has heard of no leader for so long that it may be none any more.
+// member, or it has heard of no leader, or nothing from it, for so long that it may be
+// none any more. Raft has an observer believe in its leader for ever.
 func (g *guests) visits(l *Loop) bool {
 	switch {
 	case l.node.IsLeader():
 		return false
-	case l.joining() || g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks:
+	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks, l.reach.unanswered(l) > guestLeaderlessTicks:
 		return true
 	}
 	return len(l.wanted) > 0 && !isMember(l.membersNamed(), l.o.ID)

@@ -71,3 +71,33 @@ func TestRemovedObserverFindsOut(t *testing.T) {
 		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
 	}
 }
+
+// TestObserverRemovedUnheard: an observer that was cut off when it was removed, and whose leader has forgotten it,
+// announces itself once it can, though raft has it believe that it follows.
+func TestObserverRemovedUnheard(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	c.elect(1)
+	decide := func(version int64, members ...Member) {
+		for _, m := range members {
+			c.bodies[m.ID].wanted, c.bodies[m.ID].version = members, version
+		}
+		c.step(40)
+	}
+	observer := c.members[2]
+	observer.Observer = true
+	decide(1, c.members[0], c.members[1], observer)
+	for _, id := range []uint64{1, 2} {
+		c.cut[[2]uint64{3, id}], c.cut[[2]uint64{id, 3}] = true, true
+	}
+	decide(2, c.members[:2]...)
+	c.step(guestSilentTicks + 40)
+	removed := c.bodies[3].loop
+	if contains(c.bodies[1].loop.conf, 3) || removed.node.Leader() != 1 {
+		t.Fatalf("it was not taken out, or has heard of it: %v", c.bodies[1].loop.conf)
+	}
+	clear(c.cut)
+	c.step(2*guestTicks + reachTicks + 20)
+	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.bodies[1].loop.Status().Guests, []uint64{3}) {
+		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/zooid-project/zooid/internal/history"
 	"github.com/zooid-project/zooid/internal/traffic"
@@ -187,6 +188,9 @@ func (c *client) stuck() {
 	patience := int64(answerPatience)
 	if q.op == jute.OpReconfig {
 		patience += lagPatience // until a server that was empty has asked to join, twice at worst, and caught up
+	}
+	if w := c.w; !slices.Contains(w.members(), c.server) && !slices.Contains(w.guests(), c.server) {
+		patience += lagPatience // it was removed, is of an older version, and has to notice that its leader is silent
 	}
 	if waits := c.w.now - max(q.at, c.w.lastFault); waits > patience {
 		c.w.fail("liveness: client %d waits for server %d to answer its %s of %.6f s, with nothing in the way", c.index, c.server.id, q.op, float64(q.at)/1e9)

@@ -38,8 +38,9 @@ const (
 	corpus = "testdata/corpus.txt"
 	// replayEvery is how many seeds run once for each that runs twice.
 	replayEvery = 20
-	// hangTime is how long one World may take.
-	hangTime = 2 * time.Minute
+	// hangTime is how long one World may take, hangTimes as often where others take the processors.
+	hangTime  = 2 * time.Minute
+	hangTimes = 15
 )
 
 // A report is what a worker tells of one seed.
@@ -176,11 +177,11 @@ func TestWorker(t *testing.T) {
 
 // runPlan runs a plan, twice if it is to be replayed, and shrinks it if it fails.
 func runPlan(p Plan, replay bool) report {
-	watchdog := time.AfterFunc(hangTime, func() { panic(fmt.Sprintf("seed %d hangs", p.Seed)) })
-	began := processorTime()
+	began, done := processorTime(), make(chan struct{})
+	go watch(p.Seed, began, done)
 	r := Run(p)
 	took := processorTime() - began
-	watchdog.Stop()
+	close(done)
 	rep := report{
 		Seed: p.Seed, Profile: p.Profile, Servers: p.Servers, Steps: r.Steps, Simulated: r.Simulated, Hash: r.Hash,
 		Took: took, Stats: r.Stats, Failure: r.Failure, Replayed: replay,
@@ -201,6 +202,20 @@ func runPlan(p Plan, replay bool) report {
 
 // processorTime is what this process has used of it: the machine may be busy
 // with others.
+// watch panics when a World, which began at that processor time, takes too long.
+func watch(seed uint64, began time.Duration, done <-chan struct{}) {
+	for n := 1; ; n++ {
+		select {
+		case <-done:
+			return
+		case <-time.After(hangTime):
+		}
+		if n == hangTimes || processorTime()-began > hangTime/2 {
+			panic(fmt.Sprintf("seed %d hangs", seed))
+		}
+	}
+}
+
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
