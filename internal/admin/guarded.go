@@ -43,10 +43,10 @@ func (c *call) snapshot() {
 		return
 	}
 	defer c.admin.snapshots.end()
-	ctx, cancel := context.WithTimeout(c.req.Context(), snapshotTimeout)
+	ctx, cancel := context.WithTimeout(c.req.Context(), c.admin.opt.snapshotTimeout)
 	defer cancel()
 	control := http.NewResponseController(c.w)
-	control.SetWriteDeadline(time.Now().Add(snapshotTimeout + answerTimeout))
+	control.SetWriteDeadline(time.Now().Add(c.admin.opt.snapshotTimeout + answerTimeout))
 	snap, err := open(ctx)
 	if err != nil {
 		c.admin.opt.Log.Error("a snapshot for the admin server failed", "client", c.req.RemoteAddr, "err", err, "code", "ZD-4013")

@@ -68,8 +68,9 @@ type Options struct {
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 
-	headerTimeout, answerTimeout time.Duration // 0 is the constant; for tests
-	restoreBytes                 int64
+	// 0 is the constant of the name; for tests.
+	headerTimeout, bodyTimeout, answerTimeout, snapshotTimeout time.Duration
+	restoreBytes                                               int64
 }
 
 // Reloaded says which keys a reload has put in force, and which have changed and need a
@@ -104,7 +105,13 @@ func Listen(opt Options) (*Admin, error) {
 	if opt.headerTimeout <= 0 {
 		opt.headerTimeout = headerTimeout
 	}
-	write := opt.headerTimeout + bodyTimeout + answerTimeout
+	if opt.bodyTimeout <= 0 {
+		opt.bodyTimeout = bodyTimeout
+	}
+	if opt.snapshotTimeout <= 0 {
+		opt.snapshotTimeout = snapshotTimeout
+	}
+	write := opt.headerTimeout + opt.bodyTimeout + answerTimeout
 	if opt.answerTimeout > 0 {
 		write = opt.answerTimeout
 	}
@@ -123,7 +130,7 @@ func Listen(opt Options) (*Admin, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	a.http = &http.Server{
-		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + bodyTimeout,
+		Handler: a.handler(), Protocols: protocols, MaxHeaderBytes: headerBytesMax, ReadHeaderTimeout: opt.headerTimeout, ReadTimeout: headerTimeout + opt.bodyTimeout,
 		WriteTimeout: write, IdleTimeout: opt.IdleTimeout, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	a.wg.Go(func() {

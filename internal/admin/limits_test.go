@@ -2,10 +2,16 @@ package admin
 
 import (
 	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +24,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/socket"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -217,10 +224,32 @@ func TestClientCertificate(t *testing.T) {
 	if reached(t, secureClient(t, ""), r.url) {
 		t.Error("a caller without a certificate is answered")
 	}
+	stranger := secureClient(t, "")
+	stranger.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return selfSigned(t), nil // shown though the server didn't ask for its issuer
+	}
+	if reached(t, stranger, r.url) {
+		t.Error("a caller with a certificate of an unknown issuer is answered")
+	}
 	r.client = secureClient(t, "client.pem")
 	if status, answer := r.command(http.MethodGet, "snapshot?streaming=false", "x509", ""); status != http.StatusOK {
 		t.Errorf("a caller with a certificate: %d, %v", status, answer)
 	}
+}
+
+// selfSigned makes a certificate that nobody trusts.
+func selfSigned(t *testing.T) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // TestAuthorization: what callers of guarded commands are told, in this order.
@@ -323,6 +352,24 @@ func TestGuessesAreThrottled(t *testing.T) {
 	}
 	if _, err := s.Authenticate("10.1.2.4:4", nil, "digest", []byte("super:x")); err != nil {
 		t.Errorf("from another address: %v", err)
+	}
+}
+
+// A stuck server has a disk that takes a snapshot and never ends.
+type stuck struct{ *server.Server }
+
+func (stuck) TakeSnapshot(ctx context.Context) (*storage.Snapshot, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestSnapshotTimeout: a caller is answered though the snapshot isn't written.
+func TestSnapshotTimeout(t *testing.T) {
+	t.Parallel()
+	r := start(t, Options{snapshotTimeout: 50 * time.Millisecond})
+	r.admin.Serve(stuck{r.server})
+	if status, answer := r.command(http.MethodGet, "snapshot", "ip", ""); status != http.StatusInternalServerError || !strings.Contains(fmt.Sprint(answer["error"]), "deadline exceeded") {
+		t.Errorf("%d, %v", status, answer)
 	}
 }
 

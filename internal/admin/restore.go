@@ -72,8 +72,8 @@ func (c *call) spool(file string) bool {
 	control := http.NewResponseController(c.w)
 	var large *http.MaxBytesError
 	for {
-		control.SetReadDeadline(time.Now().Add(bodyTimeout))
-		control.SetWriteDeadline(time.Now().Add(bodyTimeout + answerTimeout))
+		control.SetReadDeadline(time.Now().Add(c.admin.opt.bodyTimeout))
+		control.SetWriteDeadline(time.Now().Add(c.admin.opt.bodyTimeout + answerTimeout))
 		n, err := io.CopyN(f, bodyReader{c.req.Body}, restoreStep)
 		var broken bodyError
 		switch {

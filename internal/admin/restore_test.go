@@ -136,6 +136,22 @@ func (r *running) raw(what string, length int, body, want string) {
 	}
 }
 
+// TestSlowRestore: a caller who stops sending is answered once a part's time is over, and nothing is restored.
+func TestSlowRestore(t *testing.T) {
+	t.Parallel()
+	asked := false
+	r := start(t, Options{bodyTimeout: 50 * time.Millisecond, Znodes: func(string) ([]byte, error) { asked = true; return nil, nil }})
+	conn := dial(t, r)
+	fmt.Fprint(conn, "POST /commands/restore HTTP/1.1\r\nHost: h\r\nAuthorization: ip\r\nContent-Length: 1000000\r\n\r\nthe first bytes")
+	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if b, err := io.ReadAll(conn); err != nil || !strings.Contains(string(b), " 400 ") || !strings.Contains(string(b), "nothing was restored") {
+		t.Errorf("%v, %.300s", err, b)
+	}
+	if asked {
+		t.Error("a part of a body was taken for a snapshot")
+	}
+}
+
 // TestRestoreRate: one restore is let in per interval, whether it is done or not.
 func TestRestoreRate(t *testing.T) {
 	t.Parallel()

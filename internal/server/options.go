@@ -116,6 +116,8 @@ type Options struct {
 	Log           *slog.Logger
 	Version       string // as the srvr word prints it
 
+	replaceTimeout time.Duration // 0 is the constant; for tests
+
 	observe func(*tree.Result) // see replica.Options.Observe; for tests
 }
 
@@ -182,6 +184,7 @@ func (o Options) withDefaults() Options {
 	o.Serving = o.Serving.WithDefaults()
 	def(&o.SessionlessTimeout, sessionlessTimeoutDefault)
 	def(&o.WriteTimeout, writeTimeoutDefault)
+	def(&o.replaceTimeout, replaceTimeout)
 	def(&o.ReapInterval, reapIntervalDefault)
 	def(&o.Patience, patienceTicks*o.Tick)
 	if o.ReadOnlyMode {

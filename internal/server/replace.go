@@ -39,7 +39,7 @@ func (s *Server) Replace(ctx context.Context, znodes []byte) (zxid int64, err er
 	if !s.replica.InForce(tree.OpReplace) {
 		return 0, errors.New("restore: a member of the ensemble runs a version that can't; upgrade it")
 	}
-	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opt.replaceTimeout)
 	defer cancel()
 	own, err := s.connectSelf(ctx)
 	if err != nil {

@@ -1,0 +1,20 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestReplaceTimeout: a restore that the ensemble doesn't decide ends by its own limit, and says so.
+func TestReplaceTimeout(t *testing.T) {
+	t.Parallel()
+	servers, _ := threeServers(t, Options{Patience: time.Hour, replaceTimeout: 100 * time.Millisecond})
+	lead := leader(t, servers)
+	servers[(lead+1)%3].Close()
+	servers[(lead+2)%3].Close()
+	if _, err := servers[lead].Replace(t.Context(), []byte("znodes")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a restore without the others: %v", err)
+	}
+}
