@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/doctor"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 )
@@ -56,7 +57,7 @@ func secretLines(file string) (texts []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Mode().Perm()&0o077 != 0 {
+	if doctor.Exposed(st) {
 		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", st.Mode().Perm(), file)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, secretFileMax+1))

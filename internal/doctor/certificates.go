@@ -40,22 +40,23 @@ func (e *examination) certificates() {
 	}
 }
 
+func storeOf(s config.Store) keystore.Store {
+	return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
+}
+
 // store examines the stores of one kind of port; the certificate is to name hosts.
 func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
-	of := func(s config.Store) keystore.Store {
-		return keystore.Store{Location: s.Location, Password: s.Password.Reveal(), PasswordPath: s.PasswordPath, Type: s.Type}
-	}
 	var pool *x509.CertPool
 	if t.Trust.Location != "" {
 		var err error
-		if pool, err = of(t.Trust).Pool(); err != nil {
+		if pool, err = storeOf(t.Trust).Pool(); err != nil {
 			e.fault("put it there, or correct "+prefix+"trustStore.*", "%v", err)
 		}
 	}
 	if t.Keys.Location == "" {
 		return
 	}
-	certs, err := of(t.Keys).Certificates()
+	certs, err := storeOf(t.Keys).Certificates()
 	if err != nil {
 		e.fault("put it there, or correct "+prefix+"keyStore.*", "%v", err)
 		return

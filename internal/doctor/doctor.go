@@ -49,6 +49,7 @@ type Report struct {
 	Warnings int       `json:"warnings"`
 	Checks   []string  `json:"checks"` // what was examined
 	Findings []Finding `json:"findings"`
+	Clocks   []Clock   `json:"clocks,omitempty"` // of the other servers that were asked
 }
 
 // check is one examination.
@@ -174,6 +175,14 @@ func (r *Report) print(w io.Writer) error {
 	for _, f := range r.Findings {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "\n%s (%s): %s\n    do: %s\n", f.Level, f.Check, f.What, f.Do)
+		}
+	}
+	if err == nil && len(r.Clocks) > 0 {
+		_, err = fmt.Fprint(w, "\nclocks of the other servers, against this machine's:\n")
+	}
+	for _, c := range r.Clocks {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "    %s\n", c.String())
 		}
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/setup"
 	"github.com/zooid-project/zooid/internal/storage"
 )
@@ -27,7 +29,7 @@ type subject struct {
 	file   string
 	world  World
 	system fstest.MapFS
-	said   map[string]string // by "address word"
+	said   map[string]string // by "address word"; a duration as the answer to mntr is how far a clock is ahead
 }
 
 func healthy(t *testing.T, secure bool, hosts ...string) *subject {
@@ -64,13 +66,25 @@ func healthy(t *testing.T, secure bool, hosts ...string) *subject {
 		Running: func(...string) bool { return false },
 		Now:     time.Now,
 		UID:     os.Getuid(),
-		Ask: func(_ context.Context, addr, word string) (string, error) {
+		Ask: func(_ context.Context, by *access.Access, addr, word string) (string, error) {
+			if by.Secure {
+				addr = "TLS " + addr
+			}
 			if text, ok := s.said[addr+" "+word]; ok {
+				if ahead, err := time.ParseDuration(text); err == nil { // a server whose clock is off by it
+					text = fmt.Sprintf("zk_clock_ms\t%d\n", time.Now().Add(ahead).UnixMilli())
+				}
 				return text, nil
 			}
 			return "", errors.New("connection refused")
 		},
 	}
+	return s
+}
+
+// serves has a server answer at an address, with its clock ahead by so much.
+func (s *subject) serves(addr, ahead string) *subject {
+	s.said[addr+" srvr"], s.said[addr+" mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n", ahead
 	return s
 }
 
@@ -281,6 +295,10 @@ func TestPlanted(t *testing.T) {
 		{"leader's clock", false, "clocks", Fault, "server 2 leads, and its clock is 15s off", func(s *subject) {
 			s.said["h2:2181 srvr"], s.said["h2:2181 mntr"] = "Zookeeper version: 3.9.5-x, built on 2026-01-01\n", "zk_clock_correction_ms\t15000\n"
 		}},
+		{"a clock ahead", false, "clocks", Warning, "apart: server 2: +4", func(s *subject) { s.serves("h2:2181", "4.5s").serves("h3:2181", "0s") }},
+		{"a clock far behind", false, "clocks", Fault, "apart: server 3: -6", func(s *subject) { s.serves("h2:2181", "0s").serves("h3:2181", "-1m1s") }},
+		{"own clock", false, "clocks", Fault, "this machine's clock is", func(s *subject) { s.serves("h2:2181", "1h").serves("h3:2181", "1h0m1s") }},
+		{"a clock ahead, by TLS", true, "clocks", Warning, "apart: server 2: +4", func(s *subject) { s.serves("TLS h2:2281", "4.5s") }},
 		{"clock gone back", false, "clocks", Fault, "gone back", func(s *subject) {
 			later := time.Now().Add(time.Hour)
 			s.must(os.Chtimes(filepath.Join(s.dir, "data", "myid"), later, later))
@@ -313,6 +331,68 @@ func TestPlanted(t *testing.T) {
 				t.Errorf("not found; doctor says %+v", r.Findings)
 			}
 		})
+	}
+}
+
+// TestClocks: what is said of the other servers' clocks, also of those that can't be known, is within the bounds told.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	s := healthy(t, false, "h1", "h2", "h3", "h4", "h5")
+	s.serves("h1:2181", "5h").serves("h2:2181", "-300ms").serves("h3:2181", "mntr is not executed because it is not in the whitelist.\n").serves("h4:2181", "zk_uptime\t5\n")
+	r := Examine(&s.world, s.file, false)
+	if len(r.Findings) > 0 || len(r.Clocks) != 4 {
+		t.Fatalf("%+v", r)
+	}
+	if c := r.Clocks[0]; c.Server != 2 || c.OffsetMs-c.UncertainMs > -300 || c.OffsetMs+c.UncertainMs < -301 || c.Why != "" {
+		t.Errorf("a clock 300 ms behind: %+v", c)
+	}
+	for i, why := range []string{"whitelist", "its version", "doesn't answer"} {
+		if c := r.Clocks[i+1]; !strings.Contains(c.Why, why) {
+			t.Errorf("want %q: %+v", why, c)
+		}
+	}
+	var text strings.Builder
+	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "server 2: -") || !strings.Contains(text.String(), "server 5: not known, it doesn't answer\n") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// TestSlowAnswer: what a slow answer leaves open is no finding.
+func TestSlowAnswer(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_700_000_000_000)
+	a := answers{mntr: map[string]string{"zk_clock_ms": "1700000002400"}, before: at, after: at.Add(3 * time.Second)}
+	if c := clockOf(2, &a); c.OffsetMs != 900 || c.UncertainMs != 1501 || c.atLeast() != 0 {
+		t.Errorf("%+v, at least %v", c, c.atLeast())
+	}
+	a.mntr["zk_clock_ms"] = "1700000004000"
+	if c := clockOf(2, &a); c.atLeast() != 999*time.Millisecond {
+		t.Errorf("%+v, at least %v", c, c.atLeast())
+	}
+}
+
+// file is one of a mode and an owner.
+type file struct {
+	fs.FileInfo
+	mode fs.FileMode
+	uid  uint32
+}
+
+func (f file) Mode() fs.FileMode { return f.mode }
+func (f file) Sys() any          { return &syscall.Stat_t{Uid: f.uid} }
+
+// TestExposed: which secrets others may read, or replace.
+func TestExposed(t *testing.T) {
+	t.Parallel()
+	for _, f := range []file{{mode: 0o600, uid: 7}, {mode: 0o400, uid: 7}, {mode: 0o600}, {mode: 0o440}, {mode: 0o640}} {
+		if Exposed(f) {
+			t.Errorf("%04o of user %d is refused", f.mode, f.uid)
+		}
+	}
+	for _, f := range []file{{mode: 0o640, uid: 7}, {mode: 0o440, uid: 7}, {mode: 0o604}, {mode: 0o660}, {mode: 0o644}, {mode: 0o601}} {
+		if !Exposed(f) {
+			t.Errorf("%04o of user %d is taken", f.mode, f.uid)
+		}
 	}
 }
 

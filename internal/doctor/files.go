@@ -129,6 +129,16 @@ func (e *examination) newestFile() (newest time.Time) {
 	return newest
 }
 
+// Exposed reports whether others than a file's owner may read it, or change it. A group that may only read a file of root's
+// is none of these: root chose it for the server, as Kubernetes does for a Secret's files.
+func Exposed(st fs.FileInfo) bool {
+	allowed := fs.FileMode(0o700)
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid == 0 {
+		allowed = 0o740
+	}
+	return st.Mode().Perm()&^allowed != 0
+}
+
 // A secret is a file that only the server may read.
 type secretFile struct{ what, path string }
 
@@ -164,9 +174,9 @@ func (e *examination) secrets() {
 			continue
 		}
 		switch mode := st.Mode().Perm(); {
-		case mode&0o007 != 0 || f.path == c.Quorum.SecretFile && mode&0o077 != 0:
+		case mode&0o007 != 0 || f.path == c.Quorum.SecretFile && Exposed(st):
 			e.fault("chmod 600 "+f.path, "%s, %s: others may read it (mode %04o)", f.what, f.path, mode)
-		case mode&0o070 != 0:
+		case mode&0o070 != 0 && f.path != c.Quorum.SecretFile:
 			e.warn("chmod 600 "+f.path+", if more than the server is in its group", "%s, %s: its group may read it (mode %04o)", f.what, f.path, mode)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/access"
 	"github.com/zooid-project/zooid/internal/config"
 )
 
@@ -110,30 +111,38 @@ func (e *examination) ephemeralPorts() (first, last int) {
 
 // answers is what a server told.
 type answers struct {
-	addr string
-	srvr string
-	mntr map[string]string
-	err  error
+	addr          string
+	srvr          string
+	mntr          map[string]string
+	before, after time.Time // mntr was asked, and answered, by this machine's clock
+	err           error
 }
 
-// ask asks all servers whose plain client port is known, at once.
+// ask asks all servers whose client port is known, at once: those of the plain port without TLS, others with what
+// this server shows its clients.
 func (e *examination) ask() {
 	e.told = map[int64]answers{}
+	secure := &access.Access{Secure: true, Keys: storeOf(e.cfg.TLS.Keys), Trust: storeOf(e.cfg.TLS.Trust), AnyHost: !e.cfg.TLS.HostnameVerification}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, m := range e.cfg.Quorum.Members.Servers {
-		if m.Client.IsZero() && (m.ID != e.cfg.Quorum.MyID || e.cfg.Client.Port <= 0) {
-			continue // it isn't known, or for TLS alone
-		}
-		at := m.Client
-		if at.IsZero() {
+		at, by := m.Client, &access.Access{}
+		if at.IsZero() && m.ID == e.cfg.Quorum.MyID && e.cfg.Client.Port > 0 {
 			at = e.cfg.Client
+		}
+		if at.IsZero() && e.cfg.TLS.Keys.Location != "" {
+			if at, by = m.Secure, secure; at.IsZero() && m.ID == e.cfg.Quorum.MyID && e.cfg.Secure.Port > 0 {
+				at = e.cfg.Secure
+			}
+		}
+		if at.IsZero() {
+			continue // it isn't known
 		}
 		if isWildcard(at.Host) {
 			at.Host = m.Addrs[0].Host
 		}
 		wg.Go(func() {
-			a := e.askOne(at.String())
+			a := e.askOne(by, at.String())
 			mu.Lock()
 			e.told[m.ID] = a
 			mu.Unlock()
@@ -142,14 +151,16 @@ func (e *examination) ask() {
 	wg.Wait()
 }
 
-func (e *examination) askOne(addr string) (a answers) {
+func (e *examination) askOne(by *access.Access, addr string) (a answers) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	a.addr = addr
-	if a.srvr, a.err = e.world.Ask(ctx, addr, "srvr"); a.err != nil {
+	if a.srvr, a.err = e.world.Ask(ctx, by, addr, "srvr"); a.err != nil {
 		return a
 	}
-	text, err := e.world.Ask(ctx, addr, "mntr")
+	a.before = e.world.Now()
+	text, err := e.world.Ask(ctx, by, addr, "mntr")
+	a.after = e.world.Now()
 	if err != nil {
 		return a // it may not be in the whitelist
 	}
@@ -160,24 +171,6 @@ func (e *examination) askOne(addr string) (a answers) {
 		}
 	}
 	return a
-}
-
-// clockOff is how far clocks may be apart: beyond it the leader no longer believes its own.
-const clockOff = 10 * time.Second
-
-// clocks reports clocks that are wrong.
-func (e *examination) clocks() {
-	const do = "let chrony or systemd-timesyncd keep the clock on every server, and see that it is in step: chronyc tracking, timedatectl"
-	for _, id := range e.asked() {
-		ms, err := strconv.ParseInt(e.told[id].mntr["zk_clock_correction_ms"], 10, 64)
-		if err == nil && ms != 0 {
-			e.fault(do, "server %d leads, and its clock is %v off what most servers have", id, time.Duration(ms)*time.Millisecond)
-		}
-	}
-	if newest := e.newestFile(); newest.After(e.world.Now().Add(clockOff)) {
-		e.fault(do, "a file of the data directory is of %s, and this machine's clock says %s: it has gone back, or was ahead",
-			newest.UTC().Format(time.RFC3339), e.world.Now().UTC().Format(time.RFC3339))
-	}
 }
 
 // asked are the servers that were asked, by id.

@@ -29,7 +29,7 @@ type World struct {
 	// Listen tries to listen on an address.
 	Listen func(addr string) error
 	// Ask asks a server a four-letter word.
-	Ask func(ctx context.Context, addr, word string) (string, error)
+	Ask func(ctx context.Context, by *access.Access, addr, word string) (string, error)
 	// OpenFiles returns the limit of open files, 0 if there is none or it isn't known.
 	OpenFiles func() int64
 	// Space returns the bytes and inodes of a path's file system, and the kind of it.
@@ -54,7 +54,6 @@ type Space struct {
 
 // Here is the machine that this runs on.
 func Here() *World {
-	a := &access.Access{}
 	return &World{
 		System:  os.DirFS("/"),
 		Resolve: net.DefaultResolver.LookupHost,
@@ -74,7 +73,9 @@ func Here() *World {
 			}
 			return err
 		},
-		Ask:       a.Ask,
+		Ask: (func(ctx context.Context, by *access.Access, addr, word string) (string, error) {
+			return by.Ask(ctx, addr, word)
+		}),
 		OpenFiles: openFiles,
 		Space:     spaceOf,
 		Fsync:     fsyncs,
