@@ -7,7 +7,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${ZOOID_COMPAT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zooid-compat}
-packages='krb5-kdc krb5-admin-server krb5-user zookeeper libzookeeper-mt-dev gcc libc6-dev openjdk-17-jdk-headless maven libcurator-recipes-java libcurator-discovery-java python3-venv strace iptables iproute2 e2fsprogs prometheus'
+packages='krb5-kdc krb5-admin-server krb5-user libsasl2-dev libsasl2-modules-gssapi-mit python3-kerberos zookeeper libzookeeper-mt-dev gcc libc6-dev openjdk-17-jdk-headless maven libcurator-recipes-java libcurator-discovery-java python3-venv strace iptables iproute2 e2fsprogs prometheus'
 
 # attempt WHAT COMMAND...: runs the command, three times if need be; shows its output only when it failed for good.
 attempt() {

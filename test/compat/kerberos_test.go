@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,8 +151,53 @@ func sbin(t *testing.T, name string) string {
 
 var loggedInAs = regexp.MustCompile(`(?m)^sasl: *(\S+)`)
 
-// TestKerberos has Java's client and Zooid's log in by tickets of a real KDC, at Apache and
-// at Zooid, and compares what the servers call them.
+// A ticketOf is how a client comes by its ticket: by a login file for Java's client and Zooid's, by the environment for
+// those that use MIT's library.
+type ticketOf struct {
+	jaas string
+	env  []string
+}
+
+// kerberosClient is a command that logs in at a server and prints who it is.
+type kerberosClient struct {
+	name string
+	argv func(k *kdc, by ticketOf, addr string) []string
+}
+
+// kerberosClients are Java's, Zooid's, kazoo, and Cyrus SASL as Apache's C client uses it.
+func kerberosClients(t *testing.T, reference, subject Program) []kerberosClient {
+	t.Helper()
+	cyrus := filepath.Join(t.TempDir(), "cyrus")
+	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-o", cyrus, filepath.Join("testdata", "cyrus.c"), "-lsasl2").CombinedOutput(); err != nil {
+		t.Fatalf("compiling the client of Cyrus SASL: %v; run test/compat/install.sh\n%s", err, out)
+	}
+	script, err := filepath.Abs(filepath.Join("testdata", "kazoologin.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The principal of these clients' servers comes from the name that is connected to.
+	named := func(addr string) (host, port string) { return "localhost", addr[strings.LastIndexByte(addr, ':')+1:] }
+	return []kerberosClient{
+		{"Java's client", func(k *kdc, by ticketOf, addr string) []string {
+			return append(append([]string{reference.java}, jvmOptions...), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.security.krb5.conf="+k.file("krb5.conf"),
+				"-Djava.security.auth.login.config="+by.jaas, "-Dzookeeper.server.principal="+kdcPrincipal, "-cp", reference.classPath, shellMain, "-server", addr, "-waitforconnection", "whoami")
+		}},
+		{"Zooid's client", func(k *kdc, by ticketOf, addr string) []string {
+			return []string{subject.zooid, "cli", "-Djava.security.auth.login.config=" + by.jaas, "-Dzookeeper.server.principal=" + kdcPrincipal, "-server", addr, "whoami"}
+		}},
+		{"kazoo", func(_ *kdc, _ ticketOf, addr string) []string {
+			host, port := named(addr)
+			return []string{filepath.Join(cacheFolder(t), "kazoo", "bin", "python"), script, host + ":" + port}
+		}},
+		{"Cyrus SASL", func(_ *kdc, _ ticketOf, addr string) []string {
+			host, port := named(addr)
+			return []string{cyrus, host, port}
+		}},
+	}
+}
+
+// TestKerberos has clients log in by tickets of a real KDC, at Apache and at Zooid, and compares what the servers call
+// them.
 func TestKerberos(t *testing.T) {
 	reference, subject := programs(t)
 	k := startKDC(t, "zookeeper/localhost", "ann", "bob/box")
@@ -162,10 +208,15 @@ func TestKerberos(t *testing.T) {
 	byKeytab := func(principal string) string {
 		return fmt.Sprintf(`useKeyTab=true storeKey=true useTicketCache=false keyTab="%s" principal="%s@%s"`, k.keytab(principal), principal, kdcRealm)
 	}
-	clients := map[string]string{
-		"ann by keytab": jaas("Client1", byKeytab("ann")), "bob by keytab": jaas("Client2", byKeytab("bob/box")),
-		"ann by kinit": jaas("Client3", fmt.Sprintf(`useTicketCache=true doNotPrompt=true ticketCache="%s"`, k.file("cache"))),
+	keytabOf := func(principal string) []string {
+		return []string{"KRB5_CLIENT_KTNAME=FILE:" + k.keytab(principal), "KRB5CCNAME=MEMORY:" + principal}
 	}
+	tickets := map[string]ticketOf{
+		"ann by keytab": {jaas("Client1", byKeytab("ann")), keytabOf("ann")},
+		"bob by keytab": {jaas("Client2", byKeytab("bob/box")), keytabOf("bob/box")},
+		"ann by kinit":  {jaas("Client3", fmt.Sprintf(`useTicketCache=true doNotPrompt=true ticketCache="%s"`, k.file("cache"))), nil},
+	}
+	clients := kerberosClients(t, reference, subject)
 	for setting, config := range map[string]map[string]string{
 		"default":  {},
 		"removing": {"kerberos.removeHostFromPrincipal": "true", "kerberos.removeRealmFromPrincipal": "true"},
@@ -180,27 +231,22 @@ func TestKerberos(t *testing.T) {
 			s := Start(t, server, Options{Config: settings, Properties: map[string]string{
 				"java.security.auth.login.config": jaas("Server", byKeytab("zookeeper/localhost")), "java.security.krb5.conf": k.file("krb5.conf"),
 			}})
-			for who, file := range clients {
-				for client, argv := range map[string][]string{
-					"Java's": append(append([]string{reference.java}, jvmOptions...), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.security.krb5.conf="+k.file("krb5.conf"),
-						"-Djava.security.auth.login.config="+file, "-Dzookeeper.server.principal="+kdcPrincipal, "-cp", reference.classPath, shellMain, "-server", s.Addr, "-waitforconnection", "whoami"),
-					"Zooid's": {subject.zooid, "cli", "-Djava.security.auth.login.config=" + file, "-Dzookeeper.server.principal=" + kdcPrincipal, "-server", s.Addr, "whoami"},
-				} {
+			for who, by := range tickets {
+				for _, client := range clients {
 					ctx, cancel := context.WithTimeout(t.Context(), shellPatience)
-					out, err := runGroup(ctx, k.folder, k.env, argv)
+					out, err := runGroup(ctx, k.folder, append(slices.Clone(k.env), by.env...), client.argv(k, by, s.Addr))
 					cancel()
 					name := ""
 					if m := loggedInAs.FindStringSubmatch(out); m != nil {
 						name = m[1]
 					}
-					key := who + " by " + client + " client"
-					switch want, known := seen[key]; {
+					switch want, known := seen[who]; { // by whichever client
 					case name == "":
-						t.Errorf("%s: %s at %s isn't logged in: %v\n%s", setting, key, server.Name, err, out)
+						t.Errorf("%s: %s by %s at %s isn't logged in: %v\n%s", setting, who, client.name, server.Name, err, out)
 					case !known:
-						seen[key] = name
+						seen[who] = name
 					case want != name:
-						t.Errorf("%s: %s is %s at %s, %s at %s", setting, key, want, reference.Name, name, server.Name)
+						t.Errorf("%s: %s by %s at %s is %s, and was %s", setting, who, client.name, server.Name, name, want)
 					}
 				}
 			}
