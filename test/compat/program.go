@@ -37,6 +37,7 @@ type Program struct {
 	zooid     string // Zooid's executable; empty for Apache
 	java      string
 	classPath string
+	wrap      []string // goes before Zooid's command line: a program that starts it
 }
 
 // Find locates the program called name, building Zooid if that is asked for and ZOOID_COMPAT_BINARY doesn't name an
@@ -66,7 +67,7 @@ func Find(t testing.TB, name string) Program {
 // command is the command line that runs a server in the foreground.
 func (p Program) command(config string, properties map[string]string) []string {
 	if p.zooid != "" {
-		argv := []string{p.zooid, "server", config}
+		argv := slices.Concat(p.wrap, []string{p.zooid, "server", config})
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			argv = append(argv, "-D", name+"="+properties[name])
 		}

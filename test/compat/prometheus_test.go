@@ -94,12 +94,13 @@ func soon(rules string) string {
 
 // A prometheus is a running Prometheus that scrapes servers.
 type prometheus struct {
-	t    *testing.T
-	base string
+	t     *testing.T
+	base  string
+	fired []string
 }
 
-// startPrometheus runs Debian's Prometheus on the endpoints at these ports.
-func startPrometheus(t *testing.T, ports []int) *prometheus {
+// startPrometheus runs Debian's Prometheus on the endpoints at these ports, and more jobs in YAML.
+func startPrometheus(t *testing.T, ports []int, jobs string) *prometheus {
 	t.Helper()
 	dir, port := t.TempDir(), freeport.Take(t, 1)[0]
 	rules, err := os.ReadFile(rulesFile)
@@ -111,7 +112,7 @@ func startPrometheus(t *testing.T, ports []int) *prometheus {
 		targets = append(targets, fmt.Sprintf("127.0.0.1:%d", p))
 	}
 	config := fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"+
-		"scrape_configs: [{job_name: zooid, static_configs: [{targets: [%q]}]}]\n", strings.Join(targets, `","`))
+		"scrape_configs:\n- {job_name: zooid, static_configs: [{targets: [%q]}]}\n%s", strings.Join(targets, `","`), jobs)
 	config = strings.ReplaceAll(config, `\"`, `"`)
 	err = errors.Join(
 		os.WriteFile(filepath.Join(dir, "rules.yml"), []byte(soon(string(rules))), 0o600),
@@ -138,7 +139,7 @@ func startPrometheus(t *testing.T, ports []int) *prometheus {
 			t.Logf("log of Prometheus:\n%s", fileEnd(log.Name()))
 		}
 	})
-	return &prometheus{t, fmt.Sprintf("http://127.0.0.1:%d", port)}
+	return &prometheus{t: t, base: fmt.Sprintf("http://127.0.0.1:%d", port)}
 }
 
 // series returns the results of a query: their labels.
@@ -194,6 +195,7 @@ func (p *prometheus) fires(fault string, names ...string) {
 		if !p.until(`ALERTS{alertstate="firing",alertname="` + name + `"}`) {
 			p.t.Errorf("%s: %s doesn't fire", fault, name)
 		}
+		p.fired = append(p.fired, name)
 	}
 }
 
@@ -202,8 +204,15 @@ func (p *prometheus) fires(fault string, names ...string) {
 func TestPrometheus(t *testing.T) {
 	_, subject := programs(t)
 	ports := freeport.Take(t, 3)
-	servers := StartEnsemble(t, subject, 3, Options{Each: func(i int) map[string]string { return withEndpoint(ports[i]) }})
-	p := startPrometheus(t, ports)
+	secure := freeport.Take(t, 3)
+	servers := StartEnsemble(t, subject, 3, Options{Each: func(i int) map[string]string {
+		all := withEndpoint(ports[i])
+		maps.Copy(all, map[string]string{"audit.enable": "true", "audit.file": "audit.log", "metricsProvider.httpsPort": fmt.Sprint(secure[i]),
+			"metricsProvider.ssl.keyStore.location": storeFile(t, "server.pem"), "metricsProvider.ssl.trustStore.location": storeFile(t, "trust.pem")})
+		return all
+	}})
+	p := startPrometheus(t, ports, fmt.Sprintf("- {job_name: secure, scheme: https, tls_config: {ca_file: %q, cert_file: %q, key_file: %q, server_name: localhost}, "+
+		"static_configs: [{targets: [\"127.0.0.1:%d\"]}]}\n", storeFile(t, "trust.pem"), storeFile(t, "client.pem"), storeFile(t, "client.pem"), secure[0]))
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	loadEnds := make(chan struct{})
@@ -218,6 +227,9 @@ func TestPrometheus(t *testing.T) {
 	}()
 	if !p.until("rate(op_count_set_data[10s]) > 0") {
 		t.Fatal("Prometheus sees no load")
+	}
+	if !p.until(`up{job="secure"} == 1 and on (instance) zooid_serving{job="secure"} == 1`) {
+		t.Error("Prometheus can't read the metrics over TLS")
 	}
 	p.everyQuery()
 	leader, others := roles(t, servers)
@@ -243,6 +255,19 @@ func TestPrometheus(t *testing.T) {
 	p.fires("a lost leader", "ZooidLeaderChanges")
 	others[0].Kill()
 	p.fires("a lost quorum", "ZooidNoLeader", "ZooidNotServing")
+	if slices.Sort(p.fired); !slices.Equal(p.fired, ensembleAlerts) {
+		t.Errorf("faults of %q were made, and ensembleAlerts has %q", p.fired, ensembleAlerts)
+	}
+}
+
+// storeFile returns a key or trust store of nobody.
+func storeFile(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs("../../internal/keystore/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // roles returns the leader and the others.
