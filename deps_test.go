@@ -56,11 +56,12 @@ internal/migrate/learner: jute internal/migrate/apachefiles
 internal/migrate/follow: jute internal/auth internal/migrate/apachefiles internal/migrate/learner internal/watch
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
-internal/replica: authprovider jute internal/auth internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/busiest: jute internal/auth
+internal/replica: authprovider jute internal/auth internal/busiest internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit
-internal/admin:   jute internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
+internal/admin:   jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
 internal/terminal:
@@ -100,7 +101,7 @@ var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true
 // deterministic packages compute; they never look at the world: what they need of it is
 // passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.
 var (
-	deterministic = []string{"jute", "internal/auth", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
+	deterministic = []string{"jute", "internal/auth", "internal/busiest", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
 	// dated packages say when something is: they use the types of package time, and TestTidy
 	// keeps them from its clock.
 	dated = []string{"internal/replica", "internal/quorum"}

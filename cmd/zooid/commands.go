@@ -21,6 +21,7 @@ func commands() []command {
 		{"recover", "[-new-ensemble] zoo.cfg", "go on without a majority that is lost for good", runRecover},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
+		{"top", "[-bytes] [-json] zoo.cfg | HOST[:PORT]", "what a server's clients ask for most", runTop},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},
 		{"check", "HISTORY…", "check recorded histories against the order rules", runCheck},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},

@@ -53,6 +53,7 @@ func commands() []command {
 		{name: "stat_reset", aliases: []string{"srst"}, method: get, run: func(c *call) { c.of.Replica().ResetStats() }},
 		{name: "stats", aliases: []string{"stat"}, method: get, run: func(c *call) { c.serverStats(); c.connections(true) }},
 		{name: "system_properties", aliases: []string{"sysp"}, method: get, idle: true, run: (*call).systemProperties},
+		{name: "top", method: get, run: (*call).top},
 		{name: "voting_view", method: get, run: (*call).votingView},
 		{name: "watch_summary", aliases: []string{"wchs"}, method: get, run: (*call).watchSummary},
 		{name: "watches", aliases: []string{"wchc"}, method: get, run: (*call).watches},

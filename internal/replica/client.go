@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -81,7 +82,8 @@ type Client struct {
 	gone      bool                      // those are of no use; guarded by syncs.mu
 	awaits    bool                      // is in unanswered.waiting; guarded by unanswered.mu
 
-	stats clientStats
+	stats   clientStats
+	sampled busiest.Client // guarded by mu
 
 	mu         sync.Mutex
 	unanswered queue
@@ -148,7 +150,7 @@ func (c *Client) identities() []jute.ID { return *c.ids.Load() }
 // nobody is flushing it; it is called with the client held, so it may only note
 // that TakeOutput is to be called.
 func NewClient(id int64, remote string, address jute.ID, wake func()) *Client {
-	c := &Client{id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{})}
+	c := &Client{id: id, remote: remote, address: address, Wake: wake, established: make(chan struct{}), sampled: busiest.Client{Sampler: busiest.NewSampler(uint64(id))}}
 	c.room.L = &c.mu
 	c.ids.Store(&[]jute.ID{address})
 	c.stats.reset()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -57,6 +58,7 @@ type Replica struct {
 	memory     memoryAccount
 	large      largeBuffers
 	stats      serverStats
+	traffic    busiest.Traffic
 	meters     *Meters
 	broken     breakdown
 

@@ -57,6 +57,9 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 		out = res.AppendReply(out)
 	}
 	r.answersLate(c, req, res, now)
+	if weight := c.sampled.Take(&r.traffic); weight > 0 {
+		r.sample(c, weight, req, res.Request.Body, len(out)-len(c.out))
+	}
 	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
 	c.out = jute.EndFrame(out, start)
 	c.unanswered.pop()

@@ -32,6 +32,9 @@ func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame
 		m.did(t.op, t.ops)
 		t.ops = 0
 	}
+	if weight := c.sampled.Take(&r.traffic); weight > 0 {
+		r.sample(c, weight, req, request, len(frame))
+	}
 	size := int64(len(frame) - frameLengthSize)
 	if t.bytes == 0 {
 		t.low, t.high = size, size
@@ -56,6 +59,16 @@ func (t *requestMetrics) flush(m *Meters, c *Client) {
 	m.responses.observe(t.last, t.low, t.high)
 	c.stats.reads.flush()
 	*t = requestMetrics{}
+}
+
+// sample notes a request that the client's sampler has chosen, whose reply has that many bytes; c.mu is held.
+func (r *Replica) sample(c *Client, weight int32, req *request, body []byte, reply int) {
+	s := c.sampled.Sample(weight, c.session, c.ids.Load())
+	if req.op.code.HasPath() && req.verdict == taken {
+		s.Path, _ = pathOnly(body) // "" of a body that can't be decoded
+	}
+	s.Operation, s.Bytes = req.op.code.String(), frameLengthSize+jute.RequestHeaderSize+len(body)+reply
+	r.traffic.Add(req.at, &s)
 }
 
 // frameLengthSize is what a frame has before its ReplyHeader.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/busiest"
 	"github.com/zooid-project/zooid/internal/memory"
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
@@ -108,6 +109,9 @@ func (r *Replica) View() View {
 	v.MemoryStep = memory.Step(r.memory.tight.Load())
 	return v
 }
+
+// Busiest returns what this server's clients ask for most, n of each kind at most.
+func (r *Replica) Busiest(n int) busiest.Picture { return r.traffic.Picture(r.now(), n) }
 
 // Position returns the last applied entry's index, the last zxid, and the
 // digest of the state.
