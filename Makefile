@@ -7,16 +7,18 @@ GO ?= go
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null))
 STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERSION))
 
-.PHONY: build install release packages packages-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
+# What build makes.
+BIN ?= bin/zooid
+
+.PHONY: build install release packages packages-test chart-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o bin/zooid ./cmd/zooid
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
 
-# Puts zooid on the path: make install PREFIX=$HOME/.local
+# Puts zooid on the path, with man pages, completions and the systemd unit: make install PREFIX=$HOME/.local
 PREFIX ?= /usr/local
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 0755 bin/zooid $(DESTDIR)$(PREFIX)/bin/zooid
+	GO=$(GO) DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) deploy/package/install.sh $(BIN)
 
 # Archives for Linux and macOS with their checksums, in dist/.
 release:
@@ -26,9 +28,13 @@ release:
 packages:
 	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) deploy/package/build.sh
 
-# The .deb installed, started, upgraded and removed in a fresh Debian, which needs root; and the chart linted, rendered and decoded.
-packages-test:
-	GO=$(GO) deploy/package/test.sh
+# The .deb installed, started, upgraded and removed in a fresh Debian, which needs root and a mirror; and the chart linted, rendered and
+# decoded. BARE=-bare does it in an empty root, without a mirror, as CI does.
+BARE ?=
+packages-test: chart-test
+	GO=$(GO) deploy/package/test.sh $(BARE)
+
+chart-test:
 	cd test/chart && $(GO) test -count=1 ./...
 
 # What the compiler doesn't find; `test/lint.sh vuln` looks up known vulnerabilities. The tools' versions are pinned in the script.
@@ -132,3 +138,4 @@ nightly: test race compat clients
 	$(GO) test ./zk/recipe -count=1 -timeout 30m -run TestEveryCut -v -cut.participants 3
 	$(GO) test ./internal/storage -count=1 -timeout 10m -run TestPowerCutAtEveryCall -crashimages 100000
 	$(MAKE) fuzz FUZZTIME=3m
+	$(MAKE) packages packages-test

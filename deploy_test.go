@@ -3,8 +3,12 @@ package zooid
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -85,4 +89,52 @@ func TestMonitoring(t *testing.T) {
 	if queries < 40 {
 		t.Errorf("the dashboard has %d queries", queries)
 	}
+}
+
+// TestInstall runs make install with a DESTDIR: the program, a man page of each command, completions for three shells and the
+// unit are where PREFIX says, and everybody may read them whatever the umask is.
+func TestInstall(t *testing.T) {
+	dir := t.TempDir()
+	defer syscall.Umask(syscall.Umask(0o077))
+	install := exec.CommandContext(t.Context(), "make", "install", "DESTDIR="+filepath.Join(dir, "root"), "PREFIX=/opt/zooid", "BIN="+filepath.Join(dir, "built"), "VERSION=7.8.9")
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	root := filepath.Join(dir, "root", "opt", "zooid")
+	read := func(name string) string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Error(err)
+		} else if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode().Perm() != 0o644 || len(b) == 0 {
+			t.Errorf("%s: %v, %d bytes, %v", name, st.Mode(), len(b), err)
+		}
+		return string(b)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "zooid"), "help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	commands := regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) `).FindAllStringSubmatch(string(out), -1)
+	if len(commands) < 15 {
+		t.Errorf("zooid help lists %d commands:\n%s", len(commands), out)
+	}
+	for _, c := range commands {
+		if page := read("share/man/man1/zooid-" + c[1] + ".1"); !strings.Contains(page, ".TH") {
+			t.Errorf("the man page of %s: %.100s", c[1], page)
+		}
+	}
+	read("share/man/man1/zooid.1")
+	for _, completion := range []string{"bash-completion/completions/zooid", "zsh/site-functions/_zooid", "fish/vendor_completions.d/zooid.fish"} {
+		if text := read("share/" + completion); !strings.Contains(text, "doctor") {
+			t.Errorf("%s doesn't complete doctor", completion)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	if unit := read("lib/systemd/system/zooid.service"); !strings.Contains(unit, "\nExecStart=/opt/zooid/bin/zooid server ") {
+		t.Errorf("the unit starts something else:\n%s", unit)
+	}
+	read("lib/sysusers.d/zooid.conf")
 }

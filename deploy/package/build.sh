@@ -2,7 +2,7 @@
 # Builds into dist/ what a release has: static binaries as archives, .deb, .rpm and OCI images for Linux on amd64 and arm64,
 # the Helm chart, an SBOM of each binary, and SHA256SUMS. The same commit and the same Go give the same bytes.
 #   deploy/package/build.sh             all
-#   TARGETS=linux/amd64 …               some
+#   TARGETS=linux/amd64 KINDS=deb …     some
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 go=${GO:-go}
@@ -25,14 +25,7 @@ trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false"
 "$go" build -o "$work/pack" ./deploy/pack
 "$go" build -o "$work/zooid" ./cmd/zooid # of this machine, for what its help says
-mkdir -p "$work/man" "$work/completion"
-"$work/pack" man "$work/zooid" "$day" "$work/man"
-"$work/zooid" completion bash >"$work/completion/zooid.bash"
-"$work/zooid" completion zsh >"$work/completion/_zooid"
-if ! "$work/zooid" completion fish >"$work/completion/zooid.fish" 2>"$work/fish"; then
-	commands=$("$work/zooid" help | sed -n 's/^  \([a-z-]*\) .*/\1/p' | tr '\n' ' ')
-	echo "complete -c zooid -n __fish_use_subcommand -f -a '$commands'" >"$work/completion/zooid.fish"
-fi
+GO=$go deploy/package/pages.sh "$work/zooid" "$day" "$work"
 
 archive() { # DIRECTORY FILE
 	tar --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r-w -C "$(dirname "$1")" -cf - "$(basename "$1")" | gzip -9n >"$2"
@@ -48,7 +41,7 @@ for target in ${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}; do
 	archive "$stage" "$dist/$name.tar.gz"
 	"$work/pack" sbom "$stage/zooid" "$version" >"$dist/$name.cdx.json"
 	[ "$os" = linux ] || continue
-	for kind in deb rpm; do
+	for kind in ${KINDS:-deb rpm}; do
 		sed "s|\${ARCH}|$arch|; s|\${VERSION}|$plain|; s|\${STAGE}|$stage|; s|\${MTIME}|$mtime|" deploy/package/nfpm.yaml >"$work/nfpm.yaml"
 		SOURCE_DATE_EPOCH=$when GOFLAGS='' $nfpm package -f "$work/nfpm.yaml" -p "$kind" -t "$dist/"
 	done
