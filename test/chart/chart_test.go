@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,14 @@ import (
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -34,6 +37,7 @@ var sets = map[string]string{
 	"defaults": "",
 	"one":      "replicas: 1\npodDisruptionBudget: {enabled: false}\n",
 	"secure":   "tls: {enabled: true, secretName: zooid-tls}\nensembleSecret: a-secret-of-the-ensemble\n",
+	"theirs":   "existingSecret: of-the-ensemble\nnetworkPolicy: {enabled: true}\n",
 	"watched":  "metrics: {enabled: true, serviceMonitor: {enabled: true, interval: 10s, labels: {release: prometheus}}}\n",
 	"all": `replicas: 5
 image: {repository: registry.example/zooid, tag: "1.2.3", pullSecrets: [{name: pull}]}
@@ -48,6 +52,10 @@ service: {type: LoadBalancer, annotations: {x: y}}
 podAnnotations: {p: q}
 nodeSelector: {disk: ssd}
 tolerations: [{key: zooid, operator: Exists}]
+priorityClassName: high
+podLabels: {team: data}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}]
+networkPolicy: {enabled: true, clients: [{podSelector: {matchLabels: {client: "yes"}}}], monitoring: [{namespaceSelector: {}}]}
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}
 serviceAccount: {annotations: {m: n}}
 `,
@@ -61,7 +69,9 @@ type rendered struct {
 	config   core.Secret
 	budget   *policy.PodDisruptionBudget
 	monitor  *monitoring.ServiceMonitor
+	network  *networking.NetworkPolicy
 	notes    string
+	text     string // of all manifests
 }
 
 // TestLint: helm lint has no complaint, with each set of values.
@@ -71,10 +81,8 @@ func TestLint(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 			t.Fatal(err)
 		}
-		lint := action.NewLint()
-		lint.Strict = true
-		for _, m := range lint.Run([]string{dir}, values).Messages {
-			if m.Severity > 1 { // beyond what is merely said
+		for _, m := range lint.All(dir, values, "apps", true).Messages {
+			if m.Severity > support.InfoSev {
 				t.Errorf("%s: %v", name, m)
 			}
 		}
@@ -100,11 +108,13 @@ func render(t *testing.T, text string) (rendered, error) {
 	if err != nil {
 		return r, err
 	}
-	for name, file := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file := files[name]
 		if strings.HasSuffix(name, "NOTES.txt") {
 			r.notes = file
 			continue
 		}
+		r.text += file
 		docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(file)))
 		for {
 			doc, err := docs.Read()
@@ -146,6 +156,9 @@ func (r *rendered) take(t *testing.T, file string, doc []byte) {
 	case "policy/v1 PodDisruptionBudget":
 		r.budget = &policy.PodDisruptionBudget{}
 		into = r.budget
+	case "networking.k8s.io/v1 NetworkPolicy":
+		r.network = &networking.NetworkPolicy{}
+		into = r.network
 	case "monitoring.coreos.com/v1 ServiceMonitor":
 		r.monitor = &monitoring.ServiceMonitor{}
 		into = r.monitor
@@ -203,10 +216,39 @@ func TestRender(t *testing.T) {
 			if (r.budget != nil) == (name == "one") || (r.monitor != nil) != slices.Contains([]string{"watched", "all"}, name) {
 				t.Errorf("there are %v", r.kinds)
 			}
-			if secure := strings.Contains(text, "tls: {enabled: true"); (ports["client"] == 2281) != secure || (len(pod.Spec.Volumes) == 2) != secure {
-				t.Errorf("ports %v, volumes %v", ports, pod.Spec.Volumes)
+			secure, theirs := strings.Contains(text, "tls: {enabled: true"), strings.Contains(text, "existingSecret")
+			volumes := map[string]string{}
+			for _, v := range pod.Spec.Volumes {
+				volumes[v.Name] = v.Secret.SecretName
 			}
-			if !strings.Contains(r.notes, "reconfig -add") {
+			if (ports["client"] == 2281) != secure || (volumes["tls"] == "zooid-tls") != secure || (volumes["secret"] == "of-the-ensemble") != theirs || volumes["config"] != "test-zooid" {
+				t.Errorf("ports %v, volumes %v", ports, volumes)
+			}
+			mounts := map[string]core.VolumeMount{}
+			for _, m := range c.VolumeMounts {
+				mounts[m.MountPath] = m
+				if m.Name != "data" && volumes[m.Name] == "" {
+					t.Errorf("there is no volume %s", m.Name)
+				}
+			}
+			if from := mounts["/etc/zooid/ensemble-secret"]; from.SubPath != "ensemble-secret" || (from.Name == "secret") != theirs {
+				t.Errorf("the ensemble's secret is of %+v", from)
+			}
+			if n := len(r.config.StringData["ensemble-secret"]); (n < 20) != theirs {
+				t.Errorf("the secret has %d characters", n)
+			}
+			if (r.network != nil) != (theirs || name == "all") {
+				t.Errorf("there are %v", r.kinds)
+			} else if r.network != nil {
+				for _, rule := range r.network.Spec.Ingress {
+					for _, p := range rule.Ports {
+						if ports[p.Port.StrVal] == 0 {
+							t.Errorf("the network policy lets in %s, which is no port", p.Port)
+						}
+					}
+				}
+			}
+			if part := map[bool]string{true: ":2888:3888;;2281'", false: ":2888:3888;2181'"}[secure]; !strings.Contains(r.notes, fmt.Sprintf("reconfig -add 'server.%d=test-zooid-%d.", replicas+1, replicas)) || !strings.Contains(r.notes, part) {
 				t.Errorf("the notes say %q", r.notes)
 			}
 			for i := range replicas {
@@ -224,8 +266,11 @@ func TestRender(t *testing.T) {
 				if !cfg.Admin.Enabled || cfg.Admin.Host != "127.0.0.1" {
 					t.Errorf("the admin server is %+v", cfg.Admin)
 				}
-				if n := len(cfg.Quorum.Secret.Reveal()); n < 20 || cfg.Quorum.Secret.Reveal() != r.config.StringData["ensemble-secret"] {
-					t.Errorf("the secret has %d characters", n)
+				if cfg.Quorum.SecretFile != "/etc/zooid/ensemble-secret" {
+					t.Errorf("the secret is in %q", cfg.Quorum.SecretFile)
+				}
+				if plain := cfg.Client.Port; secure && (plain >= 0 || cfg.Secure.Port != 2281 || m.Secure.Port != 2281 || !m.Client.IsZero()) || !secure && (plain != 2181 || cfg.Secure.Port >= 0) {
+					t.Errorf("clients are served at %+v and by TLS at %+v", cfg.Client, cfg.Secure)
 				}
 			}
 		})
@@ -256,14 +301,158 @@ func loaded(t *testing.T, text, id string) *config.Config {
 	return cfg
 }
 
-// TestRefused: values that would make an ensemble without its protection are refused.
+// TestRefused: values that would make an ensemble without its protection are refused, and names that are no values.
 func TestRefused(t *testing.T) {
 	for says, text := range map[string]string{
 		"at least 20 characters": "ensembleSecret: short\n",
 		"tls.secretName":         "tls: {enabled: true}\n",
+		"give one of them":       "ensembleSecret: a-secret-of-the-ensemble\nexistingSecret: x\n",
+		"replica":                "replica: 5\n",
+		"secret":                 "tls: {secret: x}\n",
+		"tickTime":               "config: {tickTime: [1]}\n",
 	} {
 		if _, err := render(t, text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// changed are values other than values.yaml has, for those that aren't a number, a switch or any text.
+var changed = map[string]string{
+	"image.pullPolicy":              "Always",
+	"image.pullSecrets":             "[{name: pull}]",
+	"ensembleSecret":                "another-secret-of-the-ensemble",
+	"tls.clientAuth":                "want",
+	"podDisruptionBudget.enabled":   "false",
+	"networkPolicy.clients":         "[{podSelector: {}}]",
+	"networkPolicy.monitoring":      "[{podSelector: {}}]",
+	"service.type":                  "NodePort",
+	"tolerations":                   "[{operator: Exists}]",
+	"topologySpreadConstraints":     "[{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]",
+	"affinity":                      "{nodeAffinity: {}}",
+	"config.tickTime":               "2500",
+	"config.4lw.commands.whitelist": "srvr",
+}
+
+// TestEachValueCounts changes one value of values.yaml after the other: each changes what is rendered, and the schema knows it. It
+// restarts servers if they read what it changes at their start, and only then.
+func TestEachValueCounts(t *testing.T) {
+	c, err := loader.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := map[string]any{}
+	if err := yaml.Unmarshal([]byte("tls: {enabled: true, secretName: tls}\nmetrics: {enabled: true, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}\nensembleSecret: a-secret-of-the-ensemble\n"), &base); err != nil {
+		t.Fatal(err)
+	}
+	with := func(path []string, value any) rendered {
+		t.Helper()
+		values := map[string]any{}
+		b, _ := yaml.Marshal(base)
+		if err := yaml.Unmarshal(b, &values); err != nil {
+			t.Fatal(err)
+		}
+		if len(path) > 0 {
+			at := values
+			for _, part := range path[:len(path)-1] {
+				if at[part] == nil {
+					at[part] = map[string]any{}
+				}
+				at = at[part].(map[string]any)
+			}
+			at[path[len(path)-1]] = value
+			if path[0] == "existingSecret" {
+				delete(values, "ensembleSecret")
+			}
+		}
+		b, _ = yaml.Marshal(values)
+		r, err := render(t, string(b))
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
+		return r
+	}
+	before := with(nil, nil)
+	count := 0
+	var walk func(path []string, value any)
+	walk = func(path []string, value any) {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
+			for name := range inner {
+				walk(append(slices.Clone(path), name), inner[name])
+			}
+			return
+		}
+		name := strings.Join(path, ".")
+		var other any
+		if text, ok := changed[name]; ok {
+			if err := yaml.Unmarshal([]byte(text), &other); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			switch v := value.(type) {
+			case bool:
+				other = !v
+			case float64:
+				other = v + 1024
+			case string:
+				if other = "1" + v; v == "" { // so that a quantity or a time stays one
+					other = "other"
+				}
+			case map[string]any:
+				other = map[string]any{"a": "b"}
+			default:
+				t.Fatalf("%s: say in changed what else it may be than %v", name, value)
+			}
+			if path[0] == "replicas" {
+				other = float64(5)
+			} else if base[path[0]] != nil && value == false {
+				other = false // base has it on
+			}
+		}
+		count++
+		after := with(path, other)
+		if before.text == after.text {
+			t.Errorf("%s: with %v everything is rendered as before", name, other)
+		}
+		const settings = "zooid/settings"
+		restarts := before.set.Spec.Template.Annotations[settings] != after.set.Spec.Template.Annotations[settings]
+		reads := path[0] == "config" || name == "ensembleSecret" || name == "tls.enabled" || name == "tls.clientAuth" || name == "metrics.enabled" || name == "metrics.port" || name == "existingSecret"
+		if restarts != reads {
+			t.Errorf("%s: servers restart for it: %t", name, restarts)
+		}
+	}
+	walk(nil, c.Values)
+	if count < 35 {
+		t.Errorf("values.yaml has %d values", count)
+	}
+}
+
+// TestUpgrade: what an upgrade that grows or shrinks the ensemble leaves alone, so that no server that runs is restarted for it, and
+// that new servers know all others.
+func TestUpgrade(t *testing.T) {
+	const secret = "ensembleSecret: a-secret-of-the-ensemble\n"
+	three, err := render(t, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	five, err := render(t, secret+"replicas: 5\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(a, b any) bool {
+		x, _ := yaml.Marshal(a)
+		y, _ := yaml.Marshal(b)
+		return bytes.Equal(x, y)
+	}
+	if !same(three.set.Spec.Template, five.set.Spec.Template) || !same(three.set.Spec.VolumeClaimTemplates, five.set.Spec.VolumeClaimTemplates) {
+		t.Error("to grow restarts the servers that are there")
+	}
+	if text := five.config.StringData["zoo.cfg"]; strings.Count(text, "\nserver.") != 5 || !strings.HasPrefix(text, strings.TrimSuffix(three.config.StringData["zoo.cfg"], "\n")) {
+		t.Errorf("zoo.cfg of five servers is\n%s", text)
+	}
+	for i := range 3 {
+		if key := fmt.Sprintf("myid-test-zooid-%d", i); five.config.StringData[key] != three.config.StringData[key] {
+			t.Errorf("%s changes", key)
 		}
 	}
 }

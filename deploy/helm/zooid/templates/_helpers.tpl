@@ -18,6 +18,53 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.tls.enabled }}2281{{ else }}2181{{ end -}}
 {{- end -}}
 
+{{- /* What follows the first semicolon of a server line: a plain port, or a port for TLS behind a second semicolon. */ -}}
+{{- define "zooid.clientPart" -}}
+{{- if .Values.tls.enabled }};2281{{ else }}2181{{ end -}}
+{{- end -}}
+
+{{- /* The host of the pod of an index; takes the root and the index. */ -}}
+{{- define "zooid.host" -}}
+{{- $root := index . 0 -}}
+{{- $name := include "zooid.name" $root -}}
+{{- $name }}-{{ index . 1 }}.{{ $name }}-headless.{{ $root.Release.Namespace }}.svc.{{ $root.Values.clusterDomain -}}
+{{- end -}}
+
+{{- /* zoo.cfg but for the server lines: servers restart when it changes, and not when the ensemble grows. */ -}}
+{{- define "zooid.settings" -}}
+{{- if and .Values.tls.enabled (not .Values.tls.secretName) }}{{ fail "tls.secretName: name the secret with tls-combined.pem and ca.crt" }}{{ end -}}
+dataDir=/data
+{{- range $key, $value := .Values.config }}
+{{ $key }}={{ if kindIs "float64" $value }}{{ if eq $value (floor $value) }}{{ $value | int64 }}{{ else }}{{ $value }}{{ end }}{{ else }}{{ $value }}{{ end }}
+{{- end }}
+standaloneEnabled=false
+reconfigEnabled=true
+# For zooid health and zooid drain, in the pod alone.
+admin.enableServer=true
+admin.serverAddress=127.0.0.1
+quorumListenOnAllIPs=true
+quorum.secretFile=/etc/zooid/ensemble-secret
+{{- if .Values.tls.enabled }}
+secureClientPort=2281
+ssl.keyStore.location=/etc/zooid/tls/tls-combined.pem
+ssl.keyStore.type=PEM
+ssl.trustStore.location=/etc/zooid/tls/ca.crt
+ssl.trustStore.type=PEM
+ssl.clientAuth={{ .Values.tls.clientAuth }}
+client.certReload=true
+sslQuorum=true
+ssl.quorum.keyStore.location=/etc/zooid/tls/tls-combined.pem
+ssl.quorum.keyStore.type=PEM
+ssl.quorum.trustStore.location=/etc/zooid/tls/ca.crt
+ssl.quorum.trustStore.type=PEM
+sslQuorumReloadCertFiles=true
+{{- end }}
+{{- if .Values.metrics.enabled }}
+metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider
+metricsProvider.httpPort={{ .Values.metrics.port }}
+{{- end }}
+{{- end -}}
+
 {{- define "zooid.secret" -}}
 {{- if .Values.ensembleSecret -}}
 {{- if lt (len .Values.ensembleSecret) 20 }}{{ fail "ensembleSecret: at least 20 characters are needed" }}{{ end -}}
