@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +18,8 @@ import (
 
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/setup"
+	"github.com/zooid-project/zooid/zk"
 )
 
 // port is one of its own for a server of a test.
@@ -163,32 +168,115 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadStores: stores that have changed count after a reload, and stores that can't be
-// read leave the old ones in force.
+// reloads are the ways to make a server read its configuration again.
+var reloads = map[string]func(p *process) error{
+	"SIGHUP": func(p *process) error { return p.cmd.Process.Signal(syscall.SIGHUP) },
+	"zooid reload": func(p *process) error {
+		if code, text := runZooid("reload", p.file); code != 0 {
+			return fmt.Errorf("exit code %d: %s", code, text)
+		}
+		return nil
+	},
+}
+
+// TestReloadLimits: limits of connections and the whitelist are enforced once they are reloaded, and given up again.
+func TestReloadLimits(t *testing.T) {
+	t.Parallel()
+	clients := port(t)
+	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t))
+	before, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := zk.Open(t.Context(), "127.0.0.1:"+clients, zk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() // it is the one connection
+	answers := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		text, err := ask.Word(ctx, nil, "127.0.0.1:"+clients, "isro", 1<<16)
+		return err == nil && strings.HasPrefix(text, "rw")
+	}
+	for way, reload := range reloads {
+		for _, line := range []string{"maxClientCnxns=1", "maxCnxns=1", "4lw.commands.whitelist=ruok"} {
+			for _, limited := range []bool{true, false} {
+				text := string(before) + "4lw.commands.whitelist=isro\n"
+				if limited {
+					text += line + "\n" // the last line of a key counts
+				}
+				if err := errors.Join(os.WriteFile(p.file, []byte(text), 0o600), reload(p)); err != nil {
+					t.Fatalf("%s, %s: %v", way, line, err)
+				}
+				p.await("was read again")
+				if answers() == limited {
+					t.Errorf("%s, %s: in the file: %t; another connection is answered: %t", way, line, limited, limited)
+				}
+			}
+		}
+	}
+}
+
+// TestReloadStores: new connections are shown the certificate that was put in place of another, and stores that can't be read
+// leave the old ones in force.
 func TestReloadStores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	copyStore := func(from string) {
+	file, secure := filepath.Join(dir, "server.pem"), port(t)
+	issue := func() (certificate []byte) {
 		t.Helper()
-		b := []byte("garbage")
-		if from != "" {
-			var err error
-			if b, err = os.ReadFile(filepath.Join("..", "..", "internal", "keystore", "testdata", from)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, "server.pem"), b, 0o600); err != nil {
+		to := t.TempDir()
+		if _, err := setup.Write(setup.Options{Dir: to, TLS: true, At: to, Now: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
+		b, err := os.ReadFile(filepath.Join(to, "1", "server.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(b, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair.Certificate[0]
 	}
-	copyStore("server.pem")
-	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort="+port(t), "secureClientPort="+port(t), "ssl.clientAuth=none",
-		"ssl.keyStore.location="+filepath.Join(dir, "server.pem"), "ssl.keyStore.password=apassword")
+	shown := func() []byte {
+		t.Helper()
+		conn, err := tls.Dial("tcp", "127.0.0.1:"+secure, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Raw
+	}
+	now := issue()
+	p := startServer(t, "clientPort=0", "admin.enableServer=true", "admin.serverPort="+port(t), "secureClientPort="+secure, "ssl.clientAuth=none", "ssl.keyStore.location="+file)
+	if !bytes.Equal(shown(), now) {
+		t.Error("the server shows another certificate than its own")
+	}
+	for way, reload := range reloads {
+		now = issue()
+		if err := reload(p); err != nil {
+			t.Errorf("%s: %v", way, err)
+		}
+		p.await("was read again")
+		if !bytes.Equal(shown(), now) {
+			t.Errorf("after %s the former certificate is shown", way)
+		}
+	}
 	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: key and trust stores of the client port\nneeds a restart: nothing\n" {
 		t.Errorf("reload: %d, %s", code, text)
 	}
-	copyStore("")
+	if err := os.WriteFile(file, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if code, text := runZooid("reload", p.file); code != exitNotReady || !strings.Contains(text, "client port: read the key and trust stores again") {
 		t.Errorf("reload of garbage: %d, %s", code, text)
+	}
+	if !bytes.Equal(shown(), now) {
+		t.Error("after a reload of garbage another certificate is shown")
 	}
 }

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Installs the .deb in a fresh Debian, made by debootstrap, starts the server by its unit's own command as its own user, upgrades
-# and removes the package, and checks that what a client wrote is there all the time. Needs root and a mirror.
-#   deploy/package/test.sh [DEB]    without DEB it builds one
+# Installs the .deb in a fresh root, starts the server by its unit's own command as its own user, upgrades the package, and checks
+# that what a client wrote is there all the time; and the same with the image. Needs root, for chroot.
+#   deploy/package/test.sh           in a Debian made by debootstrap, with what the package's scripts do, and removes it too
+#   deploy/package/test.sh -bare     in a root that has nothing else, so that no mirror is needed: what CI runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "it needs root, for chroot" >&2; exit 1; }
-work=$(mktemp -d)
+bare=
+[ "${1:-}" != -bare ] || bare=1
+work=$(mktemp -d /var/tmp/zooid-package-XXXXXX) # on a disk: doctor looks
 server=
 cleanup() {
 	[ -z "$server" ] || kill "$server" 2>/dev/null || true
@@ -14,13 +17,9 @@ cleanup() {
 }
 trap cleanup EXIT
 arch=$(dpkg --print-architecture)
-if [ $# -ge 1 ]; then
-	first=$1
-else
-	VERSION=0.1.0 DIST=$work/one TARGETS=linux/$arch deploy/package/build.sh >/dev/null
-	first=$(echo "$work"/one/*.deb)
-fi
-VERSION=0.1.1 DIST=$work/two TARGETS=linux/$arch deploy/package/build.sh >/dev/null
+VERSION=0.1.0 DIST=$work/one TARGETS=linux/$arch KINDS=deb deploy/package/build.sh >/dev/null
+first=$(echo "$work"/one/*.deb)
+VERSION=0.1.1 DIST=$work/two TARGETS=linux/$arch KINDS=deb deploy/package/build.sh >/dev/null
 second=$(echo "$work"/two/*.deb)
 fail() { echo "FAIL: $*" >&2; exit 1; }
 root=$work/root
@@ -33,22 +32,48 @@ SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$work/verify.service"
 systemd-analyze security --offline=true --threshold=20 "$work/zooid.service" | tail -1
 
 echo "== a fresh root"
-if ! command -v debootstrap >/dev/null; then
+user=zooid:zooid
+if [ -n "$bare" ]; then
+	user=65533:65533
+	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/proc" "$root/tmp"
+	touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
+	echo 'package main; func main() {}' >"$work/shell.go" # a shell that does nothing, for the package's scripts
+	CGO_ENABLED=0 "${GO:-go}" build -o "$root/bin/sh" "$work/shell.go"
+elif ! command -v debootstrap >/dev/null; then
 	(cd "$work" && apt-get download -q debootstrap >/dev/null && dpkg -x debootstrap_*.deb "$work/bootstrap")
 	export DEBOOTSTRAP_DIR=$work/bootstrap/usr/share/debootstrap PATH=$work/bootstrap/usr/sbin:$PATH
 fi
-debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail debootstrap; }
+if [ -z "$bare" ]; then
+	debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail debootstrap; }
+fi
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" "$@"; }
-as() { chroot --userspec=zooid:zooid "$root" "$@"; }
+as() { chroot --userspec=$user "$root" "$@"; }
+
+# install_package installs one; in a bare root it is unpacked, and what the postinst does to files is done here.
+install_package() {
+	if [ -z "$bare" ]; then
+		cp "$1" "$root/package.deb"
+		inside dpkg -i --force-confdef --force-confold /package.deb >/dev/null
+		return
+	fi
+	dpkg --root="$root" --force-depends --log=/dev/null --unpack "$1" >/dev/null
+	for conffile in "$root"/etc/zooid/*.dpkg-new; do
+		[ ! -e "$conffile" ] || [ -e "${conffile%.dpkg-new}" ] || mv "$conffile" "${conffile%.dpkg-new}"
+	done
+	install -d -m 0700 -o "${user%:*}" -g "${user#*:}" "$root/var/lib/zooid"
+	chown "$user" "$root/etc/zooid"
+	chgrp "${user#*:}" "$root/etc/zooid/zoo.cfg"
+}
 
 # start runs the unit's own command as its own user, with a socket for its word that it is ready.
 start() {
 	: >"$work/server.log"
 	command=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/zooid.service")
+	who=$(sed -n 's/^User=//p' "$root/usr/lib/systemd/system/zooid.service"):$(sed -n 's/^Group=//p' "$root/usr/lib/systemd/system/zooid.service")
+	[ "$who" = zooid:zooid ] || fail "the unit's user is $who"
 	# shellcheck disable=SC2086
-	chroot --userspec="$(sed -n 's/^User=//p' "$root/usr/lib/systemd/system/zooid.service"):$(sed -n 's/^Group=//p' "$root/usr/lib/systemd/system/zooid.service")" \
-		"$root" $command >"$work/server.log" 2>&1 &
+	chroot --userspec=$user "$root" $command >"$work/server.log" 2>&1 &
 	server=$!
 	for _ in $(seq 300); do
 		grep -q msg=serving "$work/server.log" && return
@@ -63,16 +88,29 @@ stop() {
 	wait "$server" || fail "the server ended with $?"
 	server=
 }
-cli() { as zooid cli -server 127.0.0.1:2181 "$@"; }
+cli() { as zooid cli -server "127.0.0.1:$port" "$@"; }
+
+# free_port prints a port that nobody listens on, and that the system gives to no outgoing connection.
+free_port() {
+	local port
+	while :; do
+		port=$((20000 + RANDOM % 10000))
+		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+	done
+	echo $port
+}
+port=$(free_port)
 
 echo "== install"
-cp "$first" "$root/first.deb"
-cp "$second" "$root/second.deb"
-inside dpkg -i /first.deb >/dev/null
-[ "$(inside stat -c '%U %a' /var/lib/zooid)" = "zooid 700" ] || fail "the data directory is $(inside stat -c '%U %a' /var/lib/zooid)"
-[ "$(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)" = "root zooid 640" ] || fail "the configuration is $(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)"
+install_package "$first"
+if [ -z "$bare" ]; then
+	[ "$(inside stat -c '%U %a' /var/lib/zooid)" = "zooid 700" ] || fail "the data directory is $(inside stat -c '%U %a' /var/lib/zooid)"
+	[ "$(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)" = "root zooid 640" ] || fail "the configuration is $(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)"
+fi
+grep -qx clientPort=2181 "$root/etc/zooid/zoo.cfg" || fail "the configuration's port is another one"
+sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cfg" # that of the machine may be taken
 as zooid doctor /etc/zooid/zoo.cfg || fail "doctor finds faults in what the package installs"
-inside sh -c 'test -s /usr/share/man/man1/zooid-server.1 && test -s /usr/share/bash-completion/completions/zooid' || fail "man pages or completion"
+[ -s "$root/usr/share/man/man1/zooid-server.1" ] && [ -s "$root/usr/share/bash-completion/completions/zooid" ] || fail "man pages or completion"
 start
 as zooid health /etc/zooid/zoo.cfg >/dev/null || fail "zooid health: $(as zooid health /etc/zooid/zoo.cfg)"
 kill -HUP "$server"
@@ -81,33 +119,36 @@ stop
 
 echo "== upgrade"
 echo "# the operator's own line" >>"$root/etc/zooid/zoo.cfg"
-inside dpkg -i --force-confdef --force-confold /second.deb >/dev/null
+install_package "$second"
 grep -q "operator's own" "$root/etc/zooid/zoo.cfg" || fail "the upgrade wrote over the configuration"
 inside zooid version | grep -q "zooid 0.1.1" || fail "the upgrade left $(inside zooid version)"
 start
 cli get /kept | grep -q "what a client wrote" || fail "after the upgrade the znode is gone"
 stop
 
-echo "== remove, purge, install again"
-inside dpkg -r zooid >/dev/null
-[ ! -e "$root/usr/bin/zooid" ] || fail "the program is still there"
-ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the removal took the data"
-inside dpkg -P zooid >/dev/null
-ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the purge took the data"
-inside dpkg -i /second.deb >/dev/null
-start
-cli get /kept | grep -q "what a client wrote" || fail "after the purge the znode is gone"
-stop
+if [ -z "$bare" ]; then
+	echo "== remove, purge, install again"
+	inside dpkg -r zooid >/dev/null
+	[ ! -e "$root/usr/bin/zooid" ] || fail "the program is still there"
+	ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the removal took the data"
+	inside dpkg -P zooid >/dev/null
+	ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the purge took the data"
+	install_package "$second"
+	start
+	cli get /kept | grep -q "what a client wrote" || fail "after the purge the znode is gone"
+	stop
+fi
 
 echo "== image"
 mkdir "$work/image" "$work/layer"
 tar -xf "$work"/two/*.oci.tar -C "$work/image"
 layer=$(sed -n 's/.*"Layers":\["\([^"]*\)"\].*/\1/p' "$work/image/manifest.json")
 tar -xzf "$work/image/$layer" -C "$work/layer"
-chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid server 2199 /data >"$work/server.log" 2>&1 &
+port=$(free_port)
+chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid server "$port" /data >"$work/server.log" 2>&1 &
 server=$!
 for _ in $(seq 300); do grep -q msg=serving "$work/server.log" && break; sleep 0.1; done
 grep -q msg=serving "$work/server.log" || { cat "$work/server.log"; fail "the image's server doesn't serve"; }
-chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid cli -server 127.0.0.1:2199 create /in-the-image x >/dev/null || fail "a client of the image"
+chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid cli -server "127.0.0.1:$port" create /in-the-image x >/dev/null || fail "a client of the image"
 stop
 echo "PASS"
