@@ -90,7 +90,6 @@ func apacheSnapshot(s *config.Storage, dir string) (file string, zxid int64, err
 // the stores of the peer port.
 func adminPortOptions(cfg *config.Config, log *slog.Logger) keystore.Options {
 	o := portOptions(&cfg.Quorum.TLS.TLS, "admin server", log)
-	o.Reload = cfg.Quorum.TLS.ReloadFiles
 	o.VerifyClientHost = false // the certificate says who calls; callers may be on any host
 	o.ClientAuth = "none"
 	if cfg.Admin.NeedClientAuth {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/rand"
+	"maps"
 	"os"
 	"slices"
 
@@ -18,9 +19,16 @@ import (
 // unless told otherwise; that one may be missing.
 const sectionDefault = "Server"
 
+// logins are the ways to log in by SASL, and who may.
+type logins struct {
+	mechanism sasl.Mechanism
+	secrets   map[string]string // by user of the login file: the password, or what stands for it
+	tickets   bool              // there are users beside those, by Kerberos
+}
+
 // loginMechanism reads the login file and returns the mechanisms for which its section
 // has what they need, or nil if there is no file, or it has no section for the server.
-func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
+func loginMechanism(a *config.Auth) (*logins, error) {
 	section, err := loginSection(a)
 	if err != nil || section == nil {
 		return nil, err
@@ -30,6 +38,7 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 		return nil, runbook.Errorf("ZD-1215", "set up logins by SASL: %w", err)
 	}
 	var all sasl.Several
+	l := &logins{secrets: maps.Clone(users)}
 	if k := section.Kerberos(); k != nil {
 		m, err := kerberos.New(kerberos.Options{
 			Keytab: k.Keytab, Principal: k.Principal, Rules: a.KerberosRules, RemoveHost: a.KerberosRemoveHost, RemoveRealm: a.KerberosRemoveRealm,
@@ -38,19 +47,20 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 			return nil, runbook.Errorf("ZD-1215", "%w (section %q of the login file %s; it needs useKeyTab=true, keyTab and principal)", err, section.Name, a.LoginConfig)
 		}
 		if slices.Contains(a.SASLMechanisms, kerberos.Name) {
-			all = append(all, m)
+			all, l.tickets = append(all, m), true
 		}
 		if len(users) == 0 {
-			return all, nil
+			l.mechanism = all
+			return l, nil
 		}
 	}
 	if slices.Contains(a.SASLMechanisms, "DIGEST-MD5") {
 		all = append(all, sasl.NewDigestMD5(passwords(users), a.SASLSuperPassword.Reveal(), rand.Reader))
 	}
+	if password := a.SASLSuperPassword.Reveal(); password != "" && users["super"] != "" {
+		users["super"], l.secrets["super"] = password, password
+	}
 	if slices.Contains(a.SASLMechanisms, scram.Name) {
-		if password := a.SASLSuperPassword.Reveal(); password != "" && users["super"] != "" {
-			users["super"] = password
-		}
 		secret := make([]byte, 32)
 		rand.Read(secret)
 		m, err := scram.New(users, secret)
@@ -59,7 +69,8 @@ func loginMechanism(a *config.Auth) (sasl.Mechanism, error) {
 		}
 		all = append(all, m)
 	}
-	return all, nil
+	l.mechanism = all
+	return l, nil
 }
 
 // passwords returns the users whose password the login file has. One who has a verifier of

@@ -43,9 +43,9 @@ func TestEnabledMechanisms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := loginMechanism(&cfg.Auth)
-		if err != nil || m.Begins(scramFirst) != takes[0] || m.Begins(digestFirst) != takes[1] {
-			t.Errorf("%q: %v, %v", more, m, err)
+		l, err := loginMechanism(&cfg.Auth)
+		if err != nil || l.mechanism.Begins(scramFirst) != takes[0] || l.mechanism.Begins(digestFirst) != takes[1] {
+			t.Errorf("%q: %v", more, err)
 		}
 	}
 	if _, err := load("sasl.enabled.mechanisms=PLAIN\n"); err == nil || !strings.Contains(err.Error(), "PLAIN") {

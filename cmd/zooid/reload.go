@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -11,12 +12,23 @@ import (
 	"sync"
 
 	"github.com/zooid-project/zooid/internal/admin"
+	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
 // reloadable are the keys that a reload puts in force. All others need a restart.
-var reloadable = []string{"maxClientCnxns", "maxCnxns", "4lw.commands.whitelist", "log.level"}
+var reloadable = []string{
+	"maxClientCnxns", "maxCnxns", "4lw.commands.whitelist", "log.level",
+	"DigestAuthenticationProvider.superDigest", "X509AuthenticationProvider.superUser", "superUser", "letAnySaslUserDoX",
+}
+
+// reloadableLogins are those that it puts in force if there is a login file at all, with the users of that.
+var reloadableLogins = []string{
+	"SASLAuthenticationProvider.superPassword", "sasl.enabled.mechanisms", "sasl.serverconfig",
+	"security.auth_to_local", "kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal",
+}
 
 // A reloader reads a server's configuration again, and puts in force what can be changed
 // while it runs: the keys in reloadable, and what is in the key and trust stores.
@@ -29,7 +41,8 @@ type reloader struct {
 	began  *config.Config // what the server was started with
 	now    *config.Config // what was read last
 	stores []server.Stores
-	server *server.Server // nil while there is none
+	logins *sasl.Following // nil if there is no login file
+	server *server.Server  // nil while there is none
 }
 
 // newReloader returns one, nil for a server without a configuration file.
@@ -37,7 +50,9 @@ func newReloader(args []string, cfg *config.Config, o *server.Options, log *slog
 	if cfg.File == "" {
 		return nil
 	}
-	return &reloader{args: args, log: log, began: cfg, now: cfg, stores: slices.Clone(o.Stores)}
+	r := &reloader{args: args, log: log, began: cfg, now: cfg, stores: slices.Clone(o.Stores)}
+	r.logins, _ = o.SASL.Mechanism.(*sasl.Following)
+	return r
 }
 
 // add adds stores that are to be read again, too. A nil reloader ignores it.
@@ -65,6 +80,29 @@ func (r *reloader) serve(s *server.Server) {
 	defer r.mu.Unlock()
 	r.server = s
 	s.SetLimits(limits(r.now))
+	s.SetSuperusers(superusers(r.now))
+}
+
+// configure gives a server that is about to open the superusers that were read last. A nil reloader ignores it.
+func (r *reloader) configure(o *server.Options) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := superusers(r.now)
+	o.Auth.SuperDigest, o.Auth.SASLSuperUsers, o.Auth.X509SuperUser, o.Auth.AnySASLUser = u.Digest, u.SASL, u.X509, u.AnySASL
+}
+
+// superusers are those of cfg.
+func superusers(cfg *config.Config) auth.Superusers {
+	a := &cfg.Auth
+	return auth.Superusers{Digest: a.SuperDigest.Reveal(), SASL: a.SASLSuperUsers, X509: a.X509SuperUser, AnySASL: a.SASLAnyUser}
+}
+
+// canReload reports whether a reload puts a key in force.
+func (r *reloader) canReload(key string) bool {
+	return slices.Contains(reloadable, key) || r.logins != nil && slices.Contains(reloadableLogins, key)
 }
 
 // limits are the settings of cfg that can be changed while a server runs.
@@ -88,12 +126,12 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	var done admin.Reloaded
 	for _, key := range config.Changed(r.now, cfg) {
-		if slices.Contains(reloadable, key) {
+		if r.canReload(key) {
 			done.InForce = append(done.InForce, key)
 		}
 	}
 	for _, key := range config.Changed(r.began, cfg) {
-		if !slices.Contains(reloadable, key) {
+		if !r.canReload(key) {
 			done.NeedRestart = append(done.NeedRestart, key)
 		}
 	}
@@ -101,10 +139,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 		r.level.Set(logLevel(cfg.Log.Level))
 	}
 	r.now = cfg
-	if r.server != nil {
-		r.server.SetLimits(limits(cfg))
-	}
-	var failed []error
+	failed := r.reloadLogins(&cfg.Auth, &done)
 	for _, s := range r.stores {
 		if err := s.Refresh(); err != nil {
 			failed = append(failed, errors.New(s.Of+": "+err.Error()))
@@ -114,8 +149,29 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 	}
 	err := errors.Join(failed...)
 	if err != nil {
-		r.log.Error("reload: stores can't be used; those read before stay in use", "err", err, "code", "ZD-1227")
+		r.log.Error("reload: files can't be used; what was read before stays in use", "err", err, "code", "ZD-1227")
+	}
+	if r.server != nil {
+		r.server.SetLimits(limits(cfg))
+		r.server.SetSuperusers(superusers(cfg)) // and has clients looked at, by the stores and logins of now
 	}
 	r.log.Info("the configuration was read again", "inForce", done.InForce, "needRestart", done.NeedRestart)
 	return done, err
+}
+
+// reloadLogins reads the login file again, if there was one at the start.
+func (r *reloader) reloadLogins(a *config.Auth, done *admin.Reloaded) []error {
+	if r.logins == nil {
+		return nil
+	}
+	l, err := loginMechanism(a)
+	if err == nil && l == nil {
+		err = errors.New("it is gone, or has no section for the server; restart the server if there are to be no logins by SASL")
+	}
+	if err != nil {
+		return []error{fmt.Errorf("login file: %w", err)}
+	}
+	r.logins.Replace(l.mechanism, l.secrets, l.tickets)
+	done.InForce = append(done.InForce, "users of the login file")
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/runbook"
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
@@ -28,19 +29,22 @@ func secureOptions(cfg *config.Config, log *slog.Logger, o *server.Options) erro
 		}
 		o.Stores = append(o.Stores, storesOf("client port", port))
 		o.Secure = server.SecureOptions{
-			Unify: cfg.TLS.PortUnification, TLS: port.Config(),
+			Unify: cfg.TLS.PortUnification, TLS: port.Config(), Check: port.Check,
 			HandshakesMax: cfg.Limits.TLSHandshakes, DropEarly: cfg.TLS.DropHandshakesEarly,
 		}
 		if cfg.Secure.Port >= 0 {
 			o.Secure.Listen = []string{net.JoinHostPort(cfg.Secure.Host, strconv.Itoa(cfg.Secure.Port))}
 		}
 	}
-	mechanism, err := loginMechanism(&cfg.Auth)
+	logins, err := loginMechanism(&cfg.Auth)
 	if err != nil {
 		return err
 	}
-	o.SASL = server.SASLOptions{Mechanism: mechanism, AllowFailed: cfg.Auth.AllowFailedSASL}
-	if mechanism == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
+	o.SASL = server.SASLOptions{AllowFailed: cfg.Auth.AllowFailedSASL}
+	if logins != nil {
+		o.SASL.Mechanism = sasl.Follow(logins.mechanism, logins.secrets, logins.tickets)
+	}
+	if logins == nil && slices.Contains(o.Auth.EnforceSchemes, "sasl") {
 		log.Warn("clients must log in by SASL, but no login file has a section for the server (java.security.auth.login.config, sasl.serverconfig); none will be let in", "code", "ZD-1222")
 	}
 	return nil
@@ -81,7 +85,6 @@ func peerTLS(q *config.QuorumTLS, o *server.Options) (server.PeerTLS, error) {
 // peerPortOptions returns what the keystore package takes for the peer port.
 func peerPortOptions(q *config.QuorumTLS, log *slog.Logger) keystore.Options {
 	o := portOptions(&q.TLS, "peer port", log)
-	o.Reload = q.ReloadFiles
 	o.VerifyClientHost = false // quorum calls VerifyPeer, once it knows which server connects
 	return o
 }
@@ -102,7 +105,6 @@ func portOptions(t *config.TLS, what string, log *slog.Logger) keystore.Options 
 		Protocol: t.Protocol, EnabledProtocols: t.EnabledProtocols, CipherSuites: t.CipherSuites,
 		ClientAuth: t.ClientAuth, VerifyClientHost: t.HostnameVerification && t.PeerHostnameVerification, ReverseDNS: t.ReverseDNS,
 		CRL: t.CRL, OCSP: t.OCSP, CRLFile: t.CRLFile,
-		Reload: t.CertReload,
 		Reloaded: func(err error) {
 			if err != nil {
 				log.Error("the key and trust stores of the "+what+" have changed and can't be used", "err", err, "code", "ZD-1224")

@@ -87,6 +87,7 @@ func runServer(args []string, stdout, stderr io.Writer) int {
 	told := notifyStart(log)
 	defer told.stopping()
 	for {
+		again.configure(&opt)
 		s, err := server.Open(opt)
 		if err != nil && stop.Err() != nil {
 			return 0 // it was waiting for its peers
@@ -276,6 +277,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		FourLetterWords: words(cfg.FourLetter),
 		SnapshotsKept:   snapshotsKept(&cfg.Storage),
 		RootACL:         rootACL(cfg),
+		RecheckInterval: cfg.Auth.Recheck,
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Audit: auditSettings(&cfg.Audit), Log: log, Version: versionText(),

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/zooid-project/zooid/authprovider"
 	"github.com/zooid-project/zooid/jute"
@@ -65,10 +66,20 @@ type Proof struct {
 	Until  int64     // when it ends to prove them, in ns since 1970; 0 for never
 }
 
-// A Registry turns credentials into identities. It is immutable, so any number
-// of connections may use it at once.
+// Superusers say who has all rights, and whom everybody who logs in by SASL may be; the comments of Options name the
+// keys.
+type Superusers struct {
+	Digest  string
+	SASL    []string
+	X509    string
+	AnySASL string
+}
+
+// A Registry turns credentials into identities. Any number of connections may use it at once. Its superusers may be
+// replaced, all else of it doesn't change.
 type Registry struct {
 	o         Options
+	super     atomic.Pointer[Superusers]
 	hash      func() hash.Hash
 	schemes   Schemes
 	providers map[string]authprovider.Provider // by scheme
@@ -77,6 +88,7 @@ type Registry struct {
 // New returns the Registry for o, or an error that names the setting at fault.
 func New(o Options) (*Registry, error) {
 	r := &Registry{o: o, providers: map[string]authprovider.Provider{}}
+	r.SetSuperusers(Superusers{Digest: o.SuperDigest, SASL: o.SASLSuperUsers, X509: o.X509SuperUser, AnySASL: o.AnySASLUser})
 	var err error
 	if r.hash, err = newHash(o.DigestAlgorithm); err != nil {
 		return nil, err
@@ -110,6 +122,33 @@ func (o *Options) schemes() Schemes {
 		enabled = append(enabled, ensemble)
 	}
 	return NewSchemes(enabled...)
+}
+
+// SetSuperusers replaces the superusers, for credentials that are judged from now on.
+func (r *Registry) SetSuperusers(s Superusers) { r.super.Store(&s) }
+
+// Withdrawn returns the first of ids that its bearer wouldn't get any more: the rights of a superuser who is none now, or
+// the user whom everybody may be. What a provider has proved holds until it ends.
+func (r *Registry) Withdrawn(ids []jute.ID) (jute.ID, bool) {
+	now := r.super.Load()
+	for _, id := range ids {
+		holds := true
+		switch {
+		case id.Scheme == anySASL:
+			holds = id.ID == now.AnySASL
+		case id.Scheme == super && id.ID != "":
+			holds = id.ID == now.X509
+		case id.Scheme == super:
+			holds = slices.ContainsFunc(ids, func(by jute.ID) bool {
+				return by.Scheme == digest && now.Digest != "" && by.ID == now.Digest ||
+					by.Scheme == sasl && slices.Contains(now.SASL, by.ID) || isProvided(strings.TrimSuffix(by.Scheme, unproved))
+			})
+		}
+		if !holds {
+			return id, true
+		}
+	}
+	return jute.ID{}, false
 }
 
 // Schemes returns the enabled schemes, to be agreed on by all servers before
@@ -151,7 +190,7 @@ func (r *Registry) Authenticate(ids []jute.ID, address jute.ID, p *jute.AuthPack
 func (r *Registry) digestIDs(credential []byte) []jute.ID {
 	id := digestID(r.hash, credential)
 	proved := []jute.ID{{Scheme: digest, ID: id}}
-	if r.o.SuperDigest != "" && subtle.ConstantTimeCompare([]byte(id), []byte(r.o.SuperDigest)) == 1 {
+	if known := r.super.Load().Digest; known != "" && subtle.ConstantTimeCompare([]byte(id), []byte(known)) == 1 {
 		proved = slices.Insert(proved, 0, jute.ID{Scheme: super})
 	}
 	return proved
@@ -164,21 +203,23 @@ func (r *Registry) Guessable(p *jute.AuthPacket) bool {
 	if r.providers[p.Scheme] != nil {
 		return true
 	}
-	super, _, _ := strings.Cut(r.o.SuperDigest, ":")
+	known := r.super.Load().Digest
+	super, _, _ := strings.Cut(known, ":")
 	user, _, _ := strings.Cut(string(p.Auth[:min(len(p.Auth), len(super)+1)]), ":")
-	return p.Scheme == digest && r.o.SuperDigest != "" && user == super
+	return p.Scheme == digest && known != "" && user == super
 }
 
 // Guessed reports whether the identities that an auth packet has added to old are those of
 // a wrong guess: the superuser's name with another password. Such a packet succeeds, as
 // in Apache, and proves an identity that nobody knows.
 func (r *Registry) Guessed(old, ids []jute.ID) bool {
-	if r.o.SuperDigest == "" {
+	known := r.super.Load().Digest
+	if known == "" {
 		return false
 	}
-	user, _, _ := strings.Cut(r.o.SuperDigest, ":")
+	user, _, _ := strings.Cut(known, ":")
 	for _, id := range ids[min(len(old), len(ids)):] {
-		if name, _, _ := strings.Cut(id.ID, ":"); id.Scheme == digest && name == user && id.ID != r.o.SuperDigest {
+		if name, _, _ := strings.Cut(id.ID, ":"); id.Scheme == digest && name == user && id.ID != known {
 			return true
 		}
 	}
@@ -189,11 +230,12 @@ func (r *Registry) Guessed(old, ids []jute.ID) bool {
 // authorization id user, and superuser rights if it is configured to have them.
 func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
 	proved := []jute.ID{{Scheme: sasl, ID: user}}
-	if slices.Contains(r.o.SASLSuperUsers, user) {
+	now := r.super.Load()
+	if slices.Contains(now.SASL, user) {
 		proved = append(proved, jute.ID{Scheme: super})
 	}
-	if r.o.AnySASLUser != "" {
-		proved = append(proved, jute.ID{Scheme: anySASL, ID: r.o.AnySASLUser})
+	if now.AnySASL != "" {
+		proved = append(proved, jute.ID{Scheme: anySASL, ID: now.AnySASL})
 	}
 	return add(ids, proved...)
 }
@@ -202,7 +244,7 @@ func (r *Registry) AddSASL(ids []jute.ID, user string) ([]jute.ID, error) {
 // subject is given in the form of RFC 2253.
 func (r *Registry) AddX509(ids []jute.ID, subject string) ([]jute.ID, error) {
 	proved := []jute.ID{{Scheme: x509, ID: subject}}
-	if r.o.X509SuperUser != "" && subject == r.o.X509SuperUser {
+	if now := r.super.Load().X509; now != "" && subject == now {
 		proved = slices.Insert(proved, 0, jute.ID{Scheme: super, ID: subject})
 	}
 	return add(ids, proved...)

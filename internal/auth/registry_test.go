@@ -289,3 +289,42 @@ func TestEnabledSchemes(t *testing.T) {
 		t.Error("digestAlg=FOO is accepted")
 	}
 }
+
+// TestWithdrawn: whose rights are gone after the superusers were replaced, and that new credentials are judged by the new
+// ones.
+func TestWithdrawn(t *testing.T) {
+	was, err := Digest("", "super:test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := Digest("", "admin:test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := registry(t, Options{SuperDigest: was, SASL: true, SASLSuperUsers: []string{"root"}, X509: true, X509SuperUser: "CN=root", AnySASLUser: "any"})
+	bySuper, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: []byte("super:test")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, gone := r.Withdrawn(bySuper.IDs); gone {
+		t.Errorf("%v is gone before anything has changed", id)
+	}
+	r.SetSuperusers(Superusers{Digest: now, SASL: []string{"boss"}, X509: "CN=boss", AnySASL: "some"})
+	for id, gone := range map[string]bool{
+		"ip:1.1.1.1 digest:ann:H": false, "sasl:bob": false, "x509:CN=root": false,
+		"super: digest:" + was: true, "super: digest:" + now: false, "super: sasl:root": true, "super: sasl:boss": false,
+		"super:CN=root x509:CN=root": true, "super:CN=boss x509:CN=boss": false, "sasl:bob sasl*:any": true, "sasl:bob sasl*:some": false,
+		"super: foo:x": false, "super: foo?:x": false, "super:": true,
+	} {
+		if first, got := r.Withdrawn(ids(id)); got != gone {
+			t.Errorf("%q: %v is gone: %v", id, first, got)
+		}
+	}
+	if id, gone := r.Withdrawn(bySuper.IDs); !gone || id.Scheme != "super" {
+		t.Errorf("the former superuser keeps %v", bySuper.IDs)
+	}
+	proof, err := r.Authenticate(nil, jute.ID{}, &jute.AuthPacket{Scheme: "digest", Auth: []byte("super:test")}, nil)
+	if err != nil || slices.ContainsFunc(proof.IDs, func(id jute.ID) bool { return id.Scheme == "super" }) {
+		t.Errorf("the former superuser is %v, %v", proof.IDs, err)
+	}
+}

@@ -141,7 +141,6 @@ type Quorum struct {
 type QuorumTLS struct {
 	Enabled         bool // servers talk mutual TLS to each other
 	PortUnification bool // plain connections are accepted too
-	ReloadFiles     bool // certificate files are watched
 	TLS                  // the admin server uses these too
 }
 
@@ -157,10 +156,11 @@ type Tree struct {
 
 // Auth says who is believed and what is demanded.
 type Auth struct {
-	DigestEnabled                           bool   // the scheme digest exists
-	DigestAlg                               string // as java.security.MessageDigest names it
-	SuperDigest                             Secret // user:BASE64(HASH(user:password)); empty for none
-	X509SuperUser                           string // a distinguished name
+	DigestEnabled                           bool          // the scheme digest exists
+	DigestAlg                               string        // as java.security.MessageDigest names it
+	Recheck                                 time.Duration // between two looks at whether clients are still who they have proved to be; 0 for none
+	SuperDigest                             Secret        // user:BASE64(HASH(user:password)); empty for none
+	X509SuperUser                           string        // a distinguished name
 	SASLSuperUsers                          []string
 	SASLSuperPassword                       Secret        // of the user super, instead of the one in the login file
 	SASLAnyUser                             string        // the ACL id any SASL user matches
@@ -218,7 +218,6 @@ type TLS struct {
 	CRLFile                  string        // a file with revocation lists, in PEM, which is read anew for each certificate
 	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
 	PortUnification          bool          // TLS and plain on the client port
-	CertReload               bool          // key and trust stores that change are read again
 	DropHandshakesEarly      bool          // refuse handshakes while not serving
 }
 

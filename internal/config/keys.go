@@ -61,6 +61,7 @@ const (
 		"(openssl rand -hex 32 >FILE; chmod 600 FILE), copy the file to all servers, and give each quorum.secretFile=FILE; or set sslQuorum=true"
 	whyTesting  = "it is a hook for tests that can damage data; remove it"
 	whySnapshot = "snapshots have a format of their own here"
+	whyReloads  = "key and trust stores that change are always read again, for the connections that begin then"
 	whyKerberos = "a server needs its keytab alone and asks for no tickets"
 	whyConnects = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
 	whyThrottle = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"

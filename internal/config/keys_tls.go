@@ -46,7 +46,7 @@ func storeKeys(prefix string, w where, of func(*Config) *TLS) []key {
 func tlsPortKeys() []key {
 	return []key{
 		honour("client.portUnification", asProp, boolean, "false", func(c *Config) any { return &c.TLS.PortUnification }),
-		honour("client.certReload", asProp, boolean, "false", func(c *Config) any { return &c.TLS.CertReload }),
+		unused("client.certReload", asProp, boolean, "false", whyReloads),
 		honour("netty.server.earlyDropSecureConnectionHandshakes", asProp, boolean, "false", func(c *Config) any { return &c.TLS.DropHandshakesEarly }),
 		unused("ssl.sslProvider", asProp, text, "JDK", "there is one TLS implementation").of("JDK", "OPENSSL", "OPENSSL_REFCNT"),
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Strict is the Profile that refuses to start with doors open.
@@ -35,6 +36,9 @@ func (l *loader) strictRules() {
 		c.Auth.DigestAlg = strictAlgs[0]
 	} else if !slices.Contains(strictAlgs, c.Auth.DigestAlg) {
 		open("DigestAuthenticationProvider.digestAlg", "use "+alternatives(strictAlgs)+", and make superDigest and ACLs anew (zooid digest)")
+	}
+	if _, given := l.given["auth.recheckSeconds"]; !given {
+		c.Auth.Recheck = time.Minute
 	}
 	if c.Auth.AllowFailedSASL {
 		open("allowSaslFailedClients", "remove the key")

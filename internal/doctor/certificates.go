@@ -61,7 +61,7 @@ func (e *examination) store(prefix string, t *config.TLS, hosts []string) {
 		e.fault("put it there, or correct "+prefix+"keyStore.*", "%v", err)
 		return
 	}
-	const renew = "issue a new one, and put it into the key store; a server reads it again by itself where certReload is on, else restart it"
+	const renew = "issue a new one, and put it into the key store; a server reads it again by itself"
 	now := e.world.Now()
 	for _, cert := range certs {
 		leaf := cert.Leaf

@@ -11,12 +11,10 @@ import (
 // Dialled returns the configuration for dialling a server at host that has the same
 // kind of stores, as the servers of an ensemble do: the certificate shown is the
 // key store's, the server's must come from an issuer in the trust store and, with
-// verifyHost (hostnameVerification), name host. Like Config it follows the stores
-// if they are reloaded. The trust store must be set.
+// verifyHost (hostnameVerification), name host. Like Config it follows the stores.
+// The trust store must be set.
 func (p *Port) Dialled(host string, verifyHost bool) *tls.Config {
-	if p.opt.Reload {
-		p.refresh()
-	}
+	p.refresh()
 	current := p.current.Load()
 	return &tls.Config{
 		ServerName: host,

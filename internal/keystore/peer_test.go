@@ -47,7 +47,7 @@ func TestDialled(t *testing.T) {
 func TestDialledFollowsTheFiles(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.Keys, o.Reload = Store{Location: filepath.Join(t.TempDir(), "key.pem")}, true
+	o.Keys = Store{Location: filepath.Join(t.TempDir(), "key.pem")}
 	put := func(name string, when time.Time) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join("testdata", name))

@@ -29,11 +29,8 @@ type Options struct {
 	CRL, OCSP        bool   // crl, ocsp: certificates that were withdrawn aren't taken
 	CRLFile          string // crlFile: revocation lists beside those that certificates name
 
-	// Reload makes changed stores count for connections that begin after the
-	// change (client.certReload).
-	Reload bool
-	// Reloaded is called after each attempt, with the reason if it failed; the
-	// stores read before stay in use then. The same failure is told again after
+	// Reloaded is called after each attempt to read stores whose files have changed, with
+	// the reason if it failed; the stores read before stay in use then. The same failure is told again after
 	// remindEvery. It is called during a handshake and must not block. It may be nil.
 	Reloaded func(error)
 }
@@ -118,8 +115,8 @@ func NewPort(o Options) (*Port, error) {
 // log. What is used instead is no weaker.
 func (p *Port) Notes() []string { return p.notes }
 
-// Config returns the configuration for accepting connections. It follows the
-// stores if they are reloaded, and must not be modified.
+// Config returns the configuration for accepting connections. It follows the stores:
+// connections that begin after a change use what they hold now. It must not be modified.
 func (p *Port) Config() *tls.Config {
 	return &tls.Config{MinVersion: p.low, MaxVersion: p.high, GetConfigForClient: p.forClient}
 }
@@ -145,9 +142,7 @@ func (p *Port) build() (*current, error) {
 
 // forClient returns the configuration for one connection.
 func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-	if p.opt.Reload {
-		p.refresh()
-	}
+	p.refresh()
 	now := p.current.Load()
 	if p.clientAuth == tls.NoClientCert {
 		return now.Config, nil
@@ -166,6 +161,21 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		return p.verifyHost(hello, state.PeerCertificates[0])
 	}
 	return cfg, nil
+}
+
+// Check judges a client's certificates again, which came with its handshake: by the trust store of now, its time and
+// revocation. It returns nil if nobody can tell whether one was revoked: a responder that is down must not end all
+// connections.
+func (p *Port) Check(shown []*x509.Certificate) error {
+	p.refresh()
+	if p.clientAuth == tls.NoClientCert || len(shown) == 0 {
+		return nil
+	}
+	err := p.current.Load().trust.verify(shown, x509.ExtKeyUsageClientAuth, p.revoked, nil)
+	if errors.Is(err, errUnknown) {
+		return nil
+	}
+	return err
 }
 
 // verifyHost checks that a client's certificate names the address it comes from.

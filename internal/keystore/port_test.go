@@ -292,7 +292,7 @@ func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
 	o := options()
-	o.Keys.Location, o.ClientAuth, o.Reload = filepath.Join(dir, "key.jks"), "none", true
+	o.Keys.Location, o.ClientAuth = filepath.Join(dir, "key.jks"), "none"
 	o.Reloaded = func(err error) { told = append(told, map[bool]string{true: "taken", false: "failed"}[err == nil]) }
 	when := time.Now()
 	put := func(name string) {
@@ -340,7 +340,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestNoReload: without the option a changed file doesn't count.
 // TestCBCIsOff: suites of TLS 1.2 with CBC are there for those who ask for them.
 func TestCBCIsOff(t *testing.T) {
 	t.Parallel()
@@ -380,7 +379,7 @@ func TestWithdrawnStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []error
-	o.Reload, o.Reloaded = true, func(err error) { told = append(told, err) }
+	o.Reloaded = func(err error) { told = append(told, err) }
 	p, err := NewPort(o)
 	if err != nil {
 		t.Fatal(err)
@@ -404,19 +403,4 @@ func TestWithdrawnStore(t *testing.T) {
 	look(1)
 	p.remindEvery = 0
 	look(2)
-}
-
-func TestNoReload(t *testing.T) {
-	t.Parallel()
-	o := options()
-	o.ClientAuth = "none"
-	p, err := NewPort(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.checkEvery, p.seen = 0, [filesPerPort]fileMark{}
-	before := p.current.Load()
-	if _, clientErr, serverErr := connect(t, p, trusting(t, nil)); clientErr != nil || serverErr != nil || p.current.Load() != before {
-		t.Errorf("client %v, server %v, read again: %v", clientErr, serverErr, p.current.Load() != before)
-	}
 }

@@ -265,6 +265,11 @@ func TestRevokedCertificates(t *testing.T) {
 		if got := kind(accepts(t, p, client)); got != c.want {
 			t.Errorf("case %d, a client connects: %s, want %s", i, got, c.want)
 		}
+		// Of one that was let in before, nobody knowing is no reason to close its connection.
+		lasting := map[string]string{good: good, revoked: revoked, unknown: good}[c.want]
+		if got := kind(p.Check([]*x509.Certificate{client.Leaf})); got != lasting {
+			t.Errorf("case %d, a client is looked at again: %s, want %s", i, got, lasting)
+		}
 		state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{client.Leaf}}
 		if got := kind(p.Dialled("127.0.0.1", true).VerifyConnection(state)); got != c.want {
 			t.Errorf("case %d, a server is dialled: %s, want %s", i, got, c.want)

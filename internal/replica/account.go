@@ -56,14 +56,10 @@ func (r *Replica) memoryUse() memory.Use {
 	r.mu.RLock()
 	t := r.tree.Memory()
 	sessions := t.Sessions + r.sessionMemory()
-	clients := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: only sums and the largest of sums come of it
-		clients = append(clients, c)
-	}
 	r.mu.RUnlock()
 	u := memory.Use{Tree: t.Nodes, Sessions: sessions, Identities: t.Identities, Full: t.Full}
 	hosts := map[string]int64{}
-	for _, c := range clients {
+	for _, c := range r.Clients() {
 		addClient(&u, c, hosts)
 	}
 	most := int64(0)

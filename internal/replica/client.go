@@ -49,6 +49,12 @@ type Client struct {
 	// that was. Only the goroutine that flushes may call it.
 	Try func([]byte) int
 
+	// Withdrawn, if not nil, returns why the client isn't any more who it has proved to be, "" if it is. It may wait for
+	// answers of others.
+	Withdrawn func() string
+	// Login is the client's, if it has succeeded and may cease to hold.
+	Login atomic.Pointer[sasl.Lasting]
+
 	// Acked, if not nil, reports whether the other end has received all that was written.
 	Acked func() bool
 

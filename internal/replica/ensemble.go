@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/zooid-project/zooid/internal/storage"
@@ -85,13 +86,19 @@ func (r *Replica) resend() {
 	}
 }
 
-func (r *Replica) clientsByID() []*Client {
+// Clients returns those connected here, in any order.
+func (r *Replica) Clients() []*Client {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	all := make([]*Client, 0, len(r.clients))
-	for _, c := range r.clients { // any order: sorted below
+	for _, c := range r.clients { // any order: callers sum up, or look at each alone
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 	return all
+}
+
+func (r *Replica) clientsByID() []*Client {
+	return slices.SortedFunc(maps.Values(r.clients), func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
 }
 
 // Report returns the sessions of this server's clients that sent something since the last

@@ -24,6 +24,7 @@ type Meters struct {
 	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
 	loginsThrottled                                                         *metrics.Counter // not judged
 	identitiesExpired                                                       *metrics.Counter // connections closed for it
+	IdentitiesGone                                                          *metrics.Counter // withdrawn: connections closed for it
 	// bytes
 	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes
@@ -82,6 +83,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		HandshakesExceeded: r.Counter("tls_handshake_exceeded"),
 		loginsThrottled:    r.Counter("logins_throttled"),
 		identitiesExpired:  r.Counter("zooid_identities_expired"),
+		IdentitiesGone:     r.Counter("zooid_identities_withdrawn"),
 		BytesReceived:      r.Counter("bytes_received_count"),
 		responseBytes:      r.Counter("response_bytes"),
 		watchBytes:         r.Counter("watch_bytes"),

@@ -221,26 +221,24 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	switch {
 	case errors.Is(err, authprovider.ErrUndecided):
 		r.clientLog.Warn("a client's credential could not be judged; it is closed to try again", "client", c.remote, "session", SessionText(c.session), "err", err)
-		if r.seeAnswer != nil {
-			r.seeAnswer(c, op.code, body, jute.OK, Undecided)
-		}
+		r.tried(c, op, body, jute.OK, Undecided)
 		c.CloseAfter("its credential could not be judged; it tries again")
 		return ErrClosing
 	case errors.Is(err, auth.ErrWrongEnsemble):
-		r.tried(c, op, body, jute.ErrAuthFailed)
+		r.tried(c, op, body, jute.ErrAuthFailed, Tried)
 		c.CloseAfter(err.Error())
 		return ErrClosing
 	case err != nil:
 		r.clientLog.Warn("a client failed to authenticate", "client", c.remote, "session", SessionText(c.session), "err", err)
 		r.stats.authFailed.Add(1)
-		r.tried(c, op, body, jute.ErrAuthFailed)
+		r.tried(c, op, body, jute.ErrAuthFailed, Tried)
 		c.reply(jute.ReplyHeader{Xid: xid, Err: jute.ErrAuthFailed}, nil)
 		c.CloseAfter("it failed to authenticate")
 		return ErrClosing
 	}
 	r.expiring.note(c, &proof)
 	c.ids.Store(&proof.IDs)
-	r.tried(c, op, body, jute.OK)
+	r.tried(c, op, body, jute.OK, Tried)
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
 }
@@ -255,9 +253,9 @@ const (
 )
 
 // tried tells of a login.
-func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code) {
+func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code, how Became) {
 	if r.seeAnswer != nil {
-		r.seeAnswer(c, op.code, body, code, Tried)
+		r.seeAnswer(c, op.code, body, code, how)
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 	}
 	if err != nil {
 		r.throttle.Failed(c.address, r.now())
-		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed)
+		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
 	}
 	switch {
 	case err == nil:
@@ -63,7 +63,10 @@ func (r *Replica) saslStep(c *Client, token []byte) ([]byte, error) {
 		return nil, err
 	}
 	c.ids.Store(&ids)
-	r.tried(c, &ops[jute.OpSASL], nil, jute.OK)
+	if login, ok := c.sasl.(sasl.Lasting); ok {
+		c.Login.Store(&login)
+	}
+	r.tried(c, &ops[jute.OpSASL], nil, jute.OK, Tried)
 	r.clientLog.Info("a client logged in by SASL", "client", c.remote, "session", SessionText(c.session), "user", user)
 	return reply, nil
 }

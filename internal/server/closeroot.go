@@ -99,6 +99,7 @@ func (s *Server) serveSuper(nc net.Conn) {
 	if c == nil {
 		return
 	}
+	c.Withdrawn = nil // it is the server itself
 	in, err := s.handshake(nc, c, in)
 	if err == nil {
 		err = s.readRequests(nc, c, in)

@@ -124,6 +124,7 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 		c.Push = func() { s.pushTo(nc, c) }
 		c.Wake = func() { s.pushers.add(c) }
 	}
+	c.Withdrawn = func() string { return s.withdrawn(c, nil) }
 	if ids != nil {
 		c.Identify(ids)
 	}

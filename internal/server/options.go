@@ -97,6 +97,9 @@ type Options struct {
 	Auth     auth.Options
 	Secure   SecureOptions // TLS on client ports
 	SASL     replica.SASLOptions
+	// RecheckInterval is the time between two looks at whether clients are still who they have proved to be
+	// (auth.recheckSeconds); 0 for never.
+	RecheckInterval time.Duration
 	// RootACL replaces the ACLs of / and of what is below /zookeeper as long as they let
 	// anybody change these (security.profile=strict); nil leaves them.
 	RootACL []jute.ACL

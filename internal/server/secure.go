@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,8 @@ type SecureOptions struct {
 	// TLS says how connections are accepted; Listen and Unify need it. Whoever it
 	// asks for a certificate, and gets one, has the identity x509.
 	TLS *tls.Config
+	// Check, if not nil, judges again the certificates that a client has shown (Options.RecheckInterval).
+	Check func(shown []*x509.Certificate) error
 	// HandshakesMax bounds the handshakes at a time
 	// (netty.server.outstandingHandshake.limit); 0 or less for no limit.
 	HandshakesMax int
@@ -59,6 +62,8 @@ func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client
 	}
 	if in := s.readHead(conn); in != nil {
 		if c := s.greet(conn, in, ids); c != nil {
+			shown := conn.ConnectionState().PeerCertificates
+			c.Withdrawn = func() string { return s.withdrawn(c, shown) }
 			return conn, c, in
 		}
 	}

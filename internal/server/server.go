@@ -62,6 +62,8 @@ type Server struct {
 	closing    chan struct{}
 	membership chan struct{} // capacity 1: there is a membership to save
 	listening  chan struct{} // capacity 1: the membership may name other addresses
+	recheckNow chan struct{} // capacity 1: clients are to be looked at
+	judged     judged        // owned by recheck
 	waiting    *waiting      // nil for a server that needn't
 	meters     *replica.Meters
 	auditor    *auditor // nil for none
@@ -93,7 +95,7 @@ func Open(opt Options) (*Server, error) {
 		return nil, runbook.Errorf("ZD-1102", "open a server that takes requests of %d bytes (jute.maxbuffer): the most is %d", opt.MaxFrame, MaxFrameMax)
 	}
 	s := &Server{
-		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), listening: make(chan struct{}, 1),
+		opt: opt, log: opt.Log, started: time.Now(), fatal: make(chan error, 1), closing: make(chan struct{}), membership: make(chan struct{}, 1), recheckNow: make(chan struct{}, 1), listening: make(chan struct{}, 1),
 		conns: map[net.Conn]netip.Addr{}, overTLS: map[net.Conn]bool{}, perHost: map[netip.Addr]int{}, newID: replica.NewIDs(opt.ID, time.Now().UnixMilli()), clientLog: lograte.Limit(opt.Log),
 		words: fourletter.New(opt.FourLetterWords), descriptorsMax: connectionsByDescriptors(openFilesMax(), len(opt.Members) > 0),
 	}
@@ -132,6 +134,10 @@ func Open(opt Options) (*Server, error) {
 	s.wg.Add(4)
 	go s.timers()
 	go s.reaper()
+	if opt.RecheckInterval > 0 {
+		s.wg.Add(1)
+		go s.recheck()
+	}
 	go s.watchMemory(step)
 	go s.watchSpace(space)
 	return s, nil

@@ -34,8 +34,6 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("ssl.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.trustStore.location=%s", o.at("ca.pem"))
 		p("ssl.clientAuth=need")
-		p("# Renewed files are read without a restart.")
-		p("client.certReload=true")
 	case s.line == "":
 		p("# Clients connect here. This address is this machine's alone; 0.0.0.0 stands for all of its addresses.")
 		p("# Set up TLS (zooid init -tls) before others can reach it.")
@@ -71,7 +69,6 @@ func (o *Options) configuration(s *server, all []server) string {
 		p("sslQuorum=true")
 		p("ssl.quorum.keyStore.location=%s", o.at("server.pem"))
 		p("ssl.quorum.trustStore.location=%s", o.at("ca.pem"))
-		p("sslQuorumReloadCertFiles=true")
 	}
 	p("")
 	p("# The servers: host, port of the quorum, port of elections (unused), then that of clients%s.", map[bool]string{true: " by TLS", false: ""}[o.TLS])

@@ -160,7 +160,7 @@ func TestNewIssuer(t *testing.T) {
 	old.stores(t, folder, old, next)
 	o := trio(seed, 500)
 	o.Config = map[string]string{
-		"sslQuorum": "true", "sslQuorumReloadCertFiles": "true",
+		"sslQuorum":                      "true",
 		"ssl.quorum.keyStore.location":   filepath.Join(folder, "key.pem"),
 		"ssl.quorum.trustStore.location": filepath.Join(folder, "trust.pem"),
 	}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/replica"
+)
+
+// SetSuperusers replaces the superusers. Clients that are none any more stay until the next look at them, which begins
+// now, if there is one.
+func (s *Server) SetSuperusers(u auth.Superusers) {
+	s.auth.SetSuperusers(u)
+	s.Recheck()
+}
+
+// Recheck has all clients looked at now, if they are looked at at all (Options.RecheckInterval).
+func (s *Server) Recheck() {
+	select {
+	case s.recheckNow <- struct{}{}:
+	default:
+	}
+}
+
+// recheck looks at all clients from time to time.
+func (s *Server) recheck() {
+	defer s.wg.Done()
+	tick := time.NewTicker(s.opt.RecheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-tick.C:
+		case <-s.recheckNow:
+		}
+		s.judged = judged{}
+		s.closeWithdrawn()
+	}
+}
+
+// closeWithdrawn closes the connections of clients that wouldn't be who they are if they logged in now. What they have
+// sent before is done.
+func (s *Server) closeWithdrawn() {
+	for _, c := range s.replica.Clients() {
+		if c.Withdrawn == nil || c.Ending() != "" {
+			continue
+		}
+		if why := c.Withdrawn(); why != "" {
+			s.meters.IdentitiesGone.Inc()
+			c.CloseAfter(why)
+		}
+	}
+}
+
+// withdrawn returns why a client that has shown certificates isn't any more who it has proved to be, "" if it is.
+func (s *Server) withdrawn(c *replica.Client, shown []*x509.Certificate) string {
+	if id, gone := s.auth.Withdrawn(c.Identities()); gone {
+		return "it is a superuser, or who everybody may be, no longer: " + auth.UserName(id)
+	}
+	if login := c.Login.Load(); login != nil && !(*login).Holds() {
+		return "the user by whom it logged in was removed, or has another password"
+	}
+	if len(shown) > 0 && s.opt.Secure.Check != nil {
+		if err := s.judged.check(shown, s.opt.Secure.Check); err != nil {
+			return "its certificate isn't taken any more: " + err.Error()
+		}
+	}
+	return ""
+}
+
+// judged are the certificates judged in one look at all clients, many of which may show the same one. It belongs to
+// recheck.
+type judged map[[sha256.Size]byte]error
+
+// judgedMax bounds it; whatever comes beyond is judged each time.
+const judgedMax = 10_000
+
+// check judges what a client has shown, by check unless that was asked before.
+func (j judged) check(shown []*x509.Certificate, check func([]*x509.Certificate) error) error {
+	h := sha256.New()
+	for _, c := range shown {
+		h.Write(c.Raw)
+	}
+	var key [sha256.Size]byte
+	h.Sum(key[:0])
+	err, known := j[key]
+	if known {
+		return err
+	}
+	err = check(shown)
+	if len(j) < judgedMax {
+		j[key] = err
+	}
+	return err
+}
