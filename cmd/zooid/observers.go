@@ -96,11 +96,9 @@ func (w *observers) open(host string, port int, t *socket.TLS, log *slog.Logger)
 	return nil
 }
 
-// metricsPortOptions returns what the keystore package takes for the endpoint. Its stores are always read again: Apache has no
-// key for that, and who scrapes makes a connection from time to time.
+// metricsPortOptions returns what the keystore package takes for the endpoint.
 func metricsPortOptions(m *config.Metrics, log *slog.Logger) keystore.Options {
 	o := portOptions(&m.TLS, "metrics endpoint", log)
-	o.Reload = true
 	switch {
 	case m.NeedAuth:
 		o.ClientAuth = "need"

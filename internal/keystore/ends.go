@@ -8,11 +8,9 @@ import (
 
 // Ends returns when the first certificate in use ends: of those that the port shows,
 // with their issuers, and of those in its trust store. It is the zero time where there
-// are none. Like Config it follows the stores if they are reloaded.
+// are none. Like Config it follows the stores.
 func (p *Port) Ends() (shown, trusted time.Time) {
-	if p.opt.Reload {
-		p.refresh()
-	}
+	p.refresh()
 	now := p.current.Load()
 	shown = firstEnd(now.chains)
 	if now.trust != nil {

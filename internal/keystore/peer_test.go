@@ -43,7 +43,7 @@ func TestDialled(t *testing.T) {
 	}
 }
 
-// TestDialledFollowsTheFiles: with Reload what is shown is what the file holds.
+// TestDialledFollowsTheFiles: what is shown is what the file holds.
 func TestDialledFollowsTheFiles(t *testing.T) {
 	t.Parallel()
 	o := options()

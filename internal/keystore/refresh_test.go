@@ -68,7 +68,7 @@ func TestEnds(t *testing.T) {
 	first, second := certificate(t, in(70), nil, nil), certificate(t, in(60), nil, nil)
 	leaf := certificate(t, in(80), nil, second)
 	keys, trust := pemStore(t, true, leaf, second), pemStore(t, false, first, second, leaf)
-	p, err := NewPort(Options{Keys: keys, Trust: trust, Reload: true})
+	p, err := NewPort(Options{Keys: keys, Trust: trust})
 	if err != nil {
 		t.Fatal(err)
 	}
