@@ -53,7 +53,7 @@ type reconfigCell struct {
 func (c *reconfigCell) play(clients []*client) (string, error) {
 	set := one(jute.OpSetACL, (&jute.SetACLRequest{Path: configNode, ACL: c.acl, Version: -1}).Append)
 	if got, err := clients[0].ask(set, func(jute.WatcherEvent) {}); err != nil || !strings.HasPrefix(got[0], "ok") {
-		return "", fmt.Errorf("set the ACL of %s: %q, %v", configNode, got, err)
+		return "", fmt.Errorf("set the ACL of %s: %q, %w", configNode, got, err)
 	}
 	got, err := clients[c.who].ask(one(jute.OpReconfig, c.request.Append), func(jute.WatcherEvent) {})
 	if err != nil {
