@@ -97,6 +97,14 @@ if ! stamped apache-3.9-metrics "$here/pom-metrics.xml"; then
 	finish apache-3.9-metrics "$here/pom-metrics.xml"
 fi
 
+if ! stamped cclient "$here/cclient/build.sh"; then
+	echo "compat install: Apache's C client with SASL"
+	rm -rf "$cache/cclient.new"
+	attempt "Apache's C client with SASL (its source through apt-get, and gcc)" \
+		sh "$here/cclient/build.sh" "$cache/cclient.new" "$cache/apache-3.9"
+	finish cclient "$here/cclient/build.sh"
+fi
+
 if ! stamped kazoo "$here/requirements.txt"; then
 	echo 'compat install: kazoo'
 	# A virtual environment holds its own path: it is made in place, and the stamp comes last.

@@ -164,19 +164,18 @@ type kerberosClient struct {
 	argv func(k *kdc, by ticketOf, addr string) []string
 }
 
-// kerberosClients are Java's, Zooid's, kazoo, and Cyrus SASL as Apache's C client uses it.
+// kerberosClients are Java's, Zooid's, kazoo, and the C client.
 func kerberosClients(t *testing.T, reference, subject Program) []kerberosClient {
 	t.Helper()
-	cyrus := filepath.Join(t.TempDir(), "cyrus")
-	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-o", cyrus, filepath.Join("testdata", "cyrus.c"), "-lsasl2").CombinedOutput(); err != nil {
-		t.Fatalf("compiling the client of Cyrus SASL: %v; run test/compat/install.sh\n%s", err, out)
+	inC, library := filepath.Join(t.TempDir(), "kerberos"), filepath.Join(cacheFolder(t), "cclient")
+	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-DTHREADED", "-DHAVE_CYRUS_SASL_H", "-I", library, "-o", inC,
+		filepath.Join("testdata", "kerberos.c"), filepath.Join(library, "libzookeeper.a"), "-lsasl2", "-lpthread", "-lm").CombinedOutput(); err != nil {
+		t.Fatalf("compiling the C client: %v; run test/compat/install.sh\n%s", err, out)
 	}
 	script, err := filepath.Abs(filepath.Join("testdata", "kazoologin.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The principal of these clients' servers comes from the name that is connected to.
-	named := func(addr string) (host, port string) { return "localhost", addr[strings.LastIndexByte(addr, ':')+1:] }
 	return []kerberosClient{
 		{"Java's client", func(k *kdc, by ticketOf, addr string) []string {
 			return append(append([]string{reference.java}, jvmOptions...), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.security.krb5.conf="+k.file("krb5.conf"),
@@ -186,13 +185,10 @@ func kerberosClients(t *testing.T, reference, subject Program) []kerberosClient 
 			return []string{subject.zooid, "cli", "-Djava.security.auth.login.config=" + by.jaas, "-Dzookeeper.server.principal=" + kdcPrincipal, "-server", addr, "whoami"}
 		}},
 		{"kazoo", func(_ *kdc, _ ticketOf, addr string) []string {
-			host, port := named(addr)
-			return []string{filepath.Join(cacheFolder(t), "kazoo", "bin", "python"), script, host + ":" + port}
+			// The server's principal comes from the name that is connected to.
+			return []string{filepath.Join(cacheFolder(t), "kazoo", "bin", "python"), script, "localhost" + addr[strings.LastIndexByte(addr, ':'):]}
 		}},
-		{"Cyrus SASL", func(_ *kdc, _ ticketOf, addr string) []string {
-			host, port := named(addr)
-			return []string{cyrus, host, port}
-		}},
+		{"the C client", func(_ *kdc, _ ticketOf, addr string) []string { return []string{inC, addr} }},
 	}
 }
 

@@ -51,13 +51,11 @@ ssl.keyStore.type=PEM
 ssl.trustStore.location=/etc/zooid/tls/ca.crt
 ssl.trustStore.type=PEM
 ssl.clientAuth={{ .Values.tls.clientAuth }}
-client.certReload=true
 sslQuorum=true
 ssl.quorum.keyStore.location=/etc/zooid/tls/tls-combined.pem
 ssl.quorum.keyStore.type=PEM
 ssl.quorum.trustStore.location=/etc/zooid/tls/ca.crt
 ssl.quorum.trustStore.type=PEM
-sslQuorumReloadCertFiles=true
 {{- end }}
 {{- if .Values.metrics.enabled }}
 metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider
