@@ -12,7 +12,7 @@ type Sampler struct {
 
 // drawAgain is after how many requests a distance is drawn anew, which changes no chances, so that a connection learns soon how
 // many the traffic wants.
-const drawAgain = 64
+const drawAgain = 128
 
 // NewSampler returns one; seeds should differ.
 func NewSampler(seed uint64) Sampler {

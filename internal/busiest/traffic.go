@@ -25,6 +25,9 @@ const (
 	// few thousandths of a processor. A key with a hundredth of the requests has some 300 samples among those that count, and its
 	// rate is right to 6 % (one standard deviation); the half of samplesMax that a steady stream has at the least makes that 12 %.
 	samplesMax = 2000
+	// runSamples that come faster than samplesMax make the next ones rarer: an idle server that is loaded all at once spends a few
+	// milliseconds until there are few enough.
+	runSamples = 256
 	// everyMax bounds how many requests one sample stands for.
 	everyMax = 1 << 16
 )
@@ -42,6 +45,8 @@ type Traffic struct {
 	began    bool    // faded is set
 	seconds  float64 // that the weights are of, faded like these
 	samples  int     // since faded
+	run      int     // samples since runFrom, fewer than runSamples
+	runFrom  int64
 	requests [Kinds]Table
 	bytes    [Kinds]Table
 }
@@ -73,8 +78,12 @@ func (t *Traffic) Add(now int64, s *Sample) {
 		add(Identities, id)
 	}
 	add(Operations, s.Operation)
-	if t.samples++; t.samples%samplesMax == 0 { // more than a second should bring
-		t.takeEvery(2 * t.takesEvery())
+	t.samples++
+	if t.run++; t.run == runSamples {
+		if now-t.runFrom < runSamples*second/samplesMax {
+			t.takeEvery(2 * t.takesEvery())
+		}
+		t.run, t.runFrom = 0, now
 	}
 }
 
