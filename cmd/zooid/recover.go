@@ -143,7 +143,10 @@ func (r *rescue) show(names []string) error {
 			best = i
 		}
 	}
-	fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n%s", all[best].DataDir, len(all), r.losses(all[best], len(all)))
+	if len(all) > 1 {
+		fmt.Fprintf(r.out, "%s has most: whatever another of these %d has acknowledged, it has too.\n\n", all[best].DataDir, len(all))
+	}
+	fmt.Fprint(r.out, r.losses(all[best], len(all)))
 	return nil
 }
 

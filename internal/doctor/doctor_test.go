@@ -381,6 +381,17 @@ type file struct {
 func (f file) Mode() fs.FileMode { return f.mode }
 func (f file) Sys() any          { return &syscall.Stat_t{Uid: f.uid} }
 
+// TestSilentServers: a server that has no quorum yet, or may not tell, is taken for one.
+func TestSilentServers(t *testing.T) {
+	t.Parallel()
+	s := healthy(t, false)
+	s.said["h2:2181 srvr"] = "This ZooKeeper instance is not currently serving requests"
+	s.said["h3:2181 srvr"] = "srvr is not executed because it is not in the whitelist.\n"
+	if r := Examine(&s.world, s.file, false); len(r.Findings) > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
 // TestExposed: which secrets others may read, or replace.
 func TestExposed(t *testing.T) {
 	t.Parallel()

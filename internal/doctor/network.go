@@ -196,6 +196,9 @@ func (e *examination) versions() {
 		}
 		first, _, _ := strings.Cut(a.srvr, "\n")
 		version, ok := strings.CutPrefix(first, "Zookeeper version: ")
+		if !ok && (strings.Contains(first, "not currently serving requests") || strings.Contains(first, "is not in the whitelist")) {
+			continue // a server, which has no quorum or is not to tell
+		}
 		if !ok {
 			e.fault("correct the server line: a port belongs to one program", "something else than a server answers at the client address of server %d, %s", id, a.addr)
 			continue
