@@ -10,16 +10,23 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestServerFollowsBeforeItIsAdded starts a fourth server whose own configuration alone
-// names it: it serves reads and forwards writes without a vote, and a reconfig gives it one.
-func TestServerFollowsBeforeItIsAdded(t *testing.T) {
-	t.Parallel()
+// threeMembers starts one server, adds two others, and returns them with a client of the first.
+func threeMembers(t *testing.T) (*colony, *rawClient) {
+	t.Helper()
 	c := newColony(t)
 	c.start(1, 1)
 	first := connect(t, c.clients[1], 0, nil)
 	c.start(2, 1, 2)
 	c.start(3, 1, 2, 3)
 	c.reconfig(first, 1, 2, 3)
+	return c, first
+}
+
+// TestServerFollowsBeforeItIsAdded starts a fourth server whose own configuration alone
+// names it: it serves reads and forwards writes without a vote, and a reconfig gives it one.
+func TestServerFollowsBeforeItIsAdded(t *testing.T) {
+	t.Parallel()
+	c, first := threeMembers(t)
 	if h, _ := first.call(jute.OpCreate, creating("/before", nil, 0)); h.Err != jute.OK {
 		t.Fatal(h.Err)
 	}
@@ -57,12 +64,7 @@ func TestServerFollowsBeforeItIsAdded(t *testing.T) {
 // which go on, and adds the first again.
 func TestRemovedServerGoesOn(t *testing.T) {
 	t.Parallel()
-	c := newColony(t)
-	c.start(1, 1)
-	first := connect(t, c.clients[1], 0, nil)
-	c.start(2, 1, 2)
-	c.start(3, 1, 2, 3)
-	c.reconfig(first, 1, 2, 3)
+	c, first := threeMembers(t)
 	removed := connect(t, c.clients[3], 0, nil)
 	create := func(client *rawClient, path string) {
 		t.Helper()

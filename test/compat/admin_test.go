@@ -289,23 +289,11 @@ func TestSnapshotLoadsAtApache(t *testing.T) {
 	}
 	send := func(s *Server, method, path, body string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Admin+"/commands/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
+		status, answer := callAdmin(t, s, method, path, body)
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d, %.200s", path, status, answer)
 		}
-		req.Header.Set("Authorization", "ip")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		answer, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v, %.200s", path, res.StatusCode, err, answer)
-		}
-		return string(answer)
+		return answer
 	}
 	to := StartEnsemble(t, reference, 1, Options{Admin: true})[0]
 	send(to, "POST", "restore", send(from, "GET", "snapshot?format=apache", ""))

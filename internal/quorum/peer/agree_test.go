@@ -184,11 +184,10 @@ func TestLetIn(t *testing.T) {
 	}
 }
 
-// TestAddedServerIsLetIn: a server that a change of membership adds gets the secret
-// without more.
-func TestAddedServerIsLetIn(t *testing.T) {
-	t.Parallel()
-	s := newStrangers(t, 3)
+// newcomer runs two servers that have agreed on a secret, and a third one that only its own configuration names.
+func newcomer(t *testing.T) (s *strangers, third *transport) {
+	t.Helper()
+	s = newStrangers(t, 3)
 	all := s.members
 	for i := range 2 {
 		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
@@ -199,12 +198,19 @@ func TestAddedServerIsLetIn(t *testing.T) {
 	s.start(0)
 	s.start(1)
 	s.members = all
-	added := s.start(2)
+	return s, s.start(2)
+}
+
+// TestAddedServerIsLetIn: a server that a change of membership adds gets the secret
+// without more.
+func TestAddedServerIsLetIn(t *testing.T) {
+	t.Parallel()
+	s, added := newcomer(t)
 	time.Sleep(2 * agreePause)
 	if added.keys.secured() {
 		t.Fatal("a server was let in before it was added")
 	}
-	s.trs[0].setMembers(all)
+	s.trs[0].setMembers(s.members)
 	s.agreed(0, 1, 2)
 }
 
@@ -212,18 +218,7 @@ func TestAddedServerIsLetIn(t *testing.T) {
 // the operator names and nowhere else.
 func TestLetInAtItsAddress(t *testing.T) {
 	t.Parallel()
-	s := newStrangers(t, 3)
-	all := s.members
-	for i := range 2 {
-		if err := keyring(t, s.dirs[i]).adopt(SecretOf("agreed")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.members = all[:2]
-	s.start(0)
-	s.start(1)
-	s.members = all
-	late := s.start(2)
+	s, late := newcomer(t)
 	for _, addr := range []string{"", "nowhere", strings.Repeat("x", admitAddrMax) + ":2888"} {
 		if _, err := AllowJoin(s.dirs[0], 3, addr); err != nil {
 			t.Fatal(err)
@@ -233,7 +228,7 @@ func TestLetInAtItsAddress(t *testing.T) {
 			t.Fatalf("a server was let in that was allowed at %.20q", addr)
 		}
 	}
-	if _, err := AllowJoin(s.dirs[0], 3, all[2].Addrs[0]); err != nil {
+	if _, err := AllowJoin(s.dirs[0], 3, s.members[2].Addrs[0]); err != nil {
 		t.Fatal(err)
 	}
 	s.agreed(0, 1, 2)
