@@ -24,11 +24,13 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const healthHelp = `usage: zooid health [-timeout 5s] zoo.cfg
+const healthHelp = `usage: zooid health [-alive] [-timeout 5s] zoo.cfg
 
 Asks the server on this host that runs with this zoo.cfg if it can serve clients: its
 admin server if the file has admin.enableServer=true, else its client port by the word
-srvr. Prints "ready", or why not. Exit codes: 0 ready, 1 not ready, 2 not reachable.
+srvr. Prints "ready", or why not. With -alive an answer is enough, so that a server which
+waits for others isn't restarted for it. Exit codes: 0 ready, or alive; 1 not ready;
+2 not reachable.
 `
 
 // Exit codes of health, drain and reload.
@@ -48,18 +50,25 @@ func runHealth(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, healthHelp) }
-	timeout := flags.Duration("timeout", healthTimeout, "")
+	timeout, alive := flags.Duration("timeout", healthTimeout, ""), flags.Bool("alive", false, "")
 	cfg, code := localConfig("health", healthHelp, flags, args, stdout, stderr)
 	if cfg == nil {
 		return code
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
 	defer cancel()
-	reasons, err := readiness(ctx, cfg)
+	look := readiness
+	if *alive {
+		look = aliveness
+	}
+	reasons, err := look(ctx, cfg)
 	switch {
 	case err != nil:
 		fmt.Fprintln(stderr, "zooid health: not reachable:", terminal.OneLine(err.Error()))
 		return exitUnreachable
+	case *alive:
+		fmt.Fprintln(stdout, "alive")
+		return 0
 	case len(reasons) > 0:
 		for _, why := range reasons {
 			fmt.Fprintln(stdout, "not ready:", terminal.OneLine(why.Text))
@@ -90,6 +99,18 @@ func localConfig(name, help string, flags *flag.FlagSet, args []string, stdout, 
 		return nil, exitUnreachable
 	}
 	return cfg, 0
+}
+
+// aliveness is readiness for those who ask no more than whether the server of cfg answers.
+func aliveness(ctx context.Context, cfg *config.Config) ([]admin.Reason, error) {
+	if !cfg.Admin.Enabled {
+		return readinessByWord(ctx, cfg)
+	}
+	status, body, err := askAdmin(ctx, cfg, http.MethodGet, "/livez", "", nil)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("it isn't alive: status %d, %.60q", status, body)
+	}
+	return nil, err
 }
 
 // readiness asks the server of cfg for the reasons why it isn't ready.

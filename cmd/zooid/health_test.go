@@ -48,6 +48,9 @@ func TestHealth(t *testing.T) {
 		if code, text := runZooid("health", "-timeout", "1m", p.file); code != exitUnreachable || !strings.Contains(text, "not reachable") {
 			t.Errorf("%s: of none: %d, %s", lines[0], code, text)
 		}
+		if code, text := runZooid("health", "-alive", p.file); code != exitUnreachable {
+			t.Errorf("%s: -alive of none: %d, %s", lines[0], code, text)
+		}
 		peers := freeport.Take(t, 4)
 		lines = append(lines, "initLimit=5", "syncLimit=5", "clientPort="+port(t), "admin.serverPort="+port(t))
 		for i := range 2 {
@@ -66,6 +69,9 @@ func TestHealth(t *testing.T) {
 		}
 		if code != exitNotReady || !strings.Contains(text, "not ready: ") {
 			t.Errorf("%s: of one without a quorum: %d, %s", lines[0], code, text)
+		}
+		if code, text := runZooid("health", "-alive", "-timeout", "1m", waiting.file); code != 0 || text != "alive\n" {
+			t.Errorf("%s: -alive of one without a quorum: %d, %s", lines[0], code, text)
 		}
 	}
 	if code, _ := runZooid("health"); code != exitUnreachable {

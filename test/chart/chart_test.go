@@ -209,7 +209,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("the readiness probe is %v", ready)
 			}
 			for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe} {
-				if probe == nil || probe.TCPSocket == nil || ports[probe.TCPSocket.Port.StrVal] == 0 {
+				if probe == nil || probe.Exec == nil || !slices.Equal(probe.Exec.Command[1:3], []string{"health", "-alive"}) {
 					t.Errorf("a probe is %v", probe)
 				}
 			}
