@@ -141,3 +141,20 @@ func TestDecisionsHaveOneNumber(t *testing.T) {
 		taken[number] = note
 	}
 }
+
+// TestEntryPage: docs/README.md leads to every page of docs.
+func TestEntryPage(t *testing.T) {
+	entry, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(entry), "]("+name+")") {
+			t.Errorf("docs/README.md doesn't lead to %s", name)
+		}
+	}
+}
