@@ -22,6 +22,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/memory"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/server"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -281,6 +282,12 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		FsyncWarning:    max(cfg.Storage.FsyncWarning, time.Millisecond),
 		ReapInterval:    cfg.Tree.ContainerInterval, ReapPerMinute: cfg.Tree.ContainersPerMin, ReapNeverUsed: cfg.Tree.ContainerUnused,
 		Audit: auditSettings(&cfg.Audit), Log: log, Version: versionText(),
+	}
+	if cfg.Sessions.ApachePasswords {
+		o.SessionPasswd = func(session int64) []byte {
+			p := apachefiles.Passwd(session)
+			return p[:]
+		}
 	}
 	if cfg.Client.Port >= 0 {
 		o.Listen = []string{net.JoinHostPort(cfg.Client.Host, strconv.Itoa(cfg.Client.Port))}

@@ -95,6 +95,8 @@ type Sessions struct {
 	Local          bool          // sessions start local to their server
 	LocalUpgrading bool          // a local session that creates an ephemeral becomes global
 	ReadOnlyMode   bool          // a server cut off from the quorum serves reads to clients that accept it
+
+	ApachePasswords bool // new sessions get the passwords that Apache derives from their ids, and survive a way back to it
 }
 
 // Limits caps what clients may take.

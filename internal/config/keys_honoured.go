@@ -14,6 +14,7 @@ func basicKeys() []key {
 		honour("maxSessionTimeout", inFile, millis, "-1", func(c *Config) any { return &c.Sessions.MaxTimeout }).in(-1, int32Max),
 		honour("localSessionsEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Sessions.Local }),
 		honour("localSessionsUpgradingEnabled", inFile, boolean, "false", func(c *Config) any { return &c.Sessions.LocalUpgrading }),
+		honour("session.apachePasswords", asProp, boolean, "false", func(c *Config) any { return &c.Sessions.ApachePasswords }),
 		honour("readonlymode.enabled", onlyD, boolean, "false", func(c *Config) any { return &c.Sessions.ReadOnlyMode }),
 		honour("4lw.commands.whitelist", asProp, list, "srvr", func(c *Config) any { return &c.FourLetter.Words }),
 	}

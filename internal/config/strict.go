@@ -40,6 +40,9 @@ func (l *loader) strictRules() {
 	if _, given := l.given["auth.recheckSeconds"]; !given {
 		c.Auth.Recheck = time.Minute
 	}
+	if c.Sessions.ApachePasswords {
+		open("session.apachePasswords", "whoever knows a session's id could take it over; remove the key")
+	}
 	if c.Auth.AllowFailedSASL {
 		open("allowSaslFailedClients", "remove the key")
 	}
@@ -105,6 +108,9 @@ func (c *Config) Risks() (all []string) {
 	}
 	if c.Tree.SkipACL {
 		all = append(all, "no ACL is checked (skipACL)")
+	}
+	if c.Sessions.ApachePasswords {
+		all = append(all, "whoever knows a session's id can take it over, as at Apache (session.apachePasswords)")
 	}
 	if c.Admin.Enabled && c.Admin.PlainRemote {
 		all = append(all, "callers of the admin server send passwords in clear (admin.plainRemote)")

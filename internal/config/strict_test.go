@@ -16,6 +16,7 @@ func TestRisks(t *testing.T) {
 		"secureClientPort=2281\n":                        "",
 		"clientPort=2181\n":                              "clientPort, until its ACL",
 		"clientPort=2181\nenforce.auth.enabled=true\nenforce.auth.schemes=digest\n":                                             "clientPort",
+		"secureClientPort=2281\nsession.apachePasswords=true\n":                                                                 "session.apachePasswords",
 		"secureClientPort=2281\nskipACL=yes\n":                                                                                  "skipACL",
 		"secureClientPort=2281\nadmin.enableServer=true\nadmin.plainRemote=true\n":                                              "admin.plainRemote",
 		"secureClientPort=2281\n" + three:                                                                                       "peers",

@@ -71,7 +71,7 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	}
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
-		r.submitAttach(c, jute.OpCreateSession, r.secret())
+		r.submitAttach(c, jute.OpCreateSession, r.passwd(c.hello.SessionID))
 		return nil
 	}
 	r.resume(c, false)

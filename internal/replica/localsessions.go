@@ -78,7 +78,7 @@ func (r *Replica) connectLocal(c *Client, req *jute.ConnectRequest, newID func()
 	switch {
 	case id == 0 && r.locals.scope != tree.Global && !c.mayReplace:
 		id = newID()
-		l = &localSession{passwd: r.secret()}
+		l = &localSession{passwd: r.passwd(id)}
 		r.locals.sessions[id] = l
 		r.answered(c, &request{op: &opCreateSession, at: c.lastHeard.Load() * 1e6}, r.tree.LastZxid(), r.now())
 		r.meters.did(jute.OpCreateSession, 1)

@@ -44,8 +44,10 @@ type Options struct {
 
 	Now    func() int64  // a monotonic clock, ns
 	Wall   func() int64  // the clock that stamps batches, ms since 1970
-	Secret func() []byte // a new session password of jute.PasswdSize bytes
-	Kick   func()        // tells the quorum that requests or syncs wait; must not block
+	Secret func() []byte // jute.PasswdSize random bytes
+	// Passwd returns a new session's password, of jute.PasswdSize bytes; nil for Secret's.
+	Passwd func(session int64) []byte
+	Kick   func() // tells the quorum that requests or syncs wait; must not block
 	// Vet, if not nil, returns the code to go with a reconfig request; it may block.
 	Vet func(body []byte) jute.Code
 	// MembershipChanged, if not nil, is called after the membership was read; it must
@@ -139,6 +141,9 @@ func (o Options) withDefaults() Options {
 			return fmt.Errorf("apply log entry %d of term %d: it panicked: %v; %s", e.Index, e.Term, cause, about)
 		}
 	}
+	if o.Passwd == nil {
+		o.Passwd = func(int64) []byte { return o.Secret() }
+	}
 	if o.Meters == nil {
 		o.Meters = NewMeters(&metrics.Registry{})
 	}
@@ -157,7 +162,7 @@ func New(o Options) *Replica {
 		},
 		auth: o.Auth, sasl: o.SASL, log: o.Log, clientLog: o.ClientLog, settings: o.Settings, restore: o.Restore, alone: o.Servers == 0,
 		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
-		now: o.Now, wall: o.Wall, secret: o.Secret, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
+		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
 		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, tree: o.Tree, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
 	}

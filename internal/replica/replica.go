@@ -28,13 +28,14 @@ type Replica struct {
 	expiring  expiring      // identities that end
 	sasl      SASLOptions
 	log       *slog.Logger
-	clientLog *slog.Logger  // for lines about single clients, of which there is a limit
-	slowLog   *slog.Logger  // for those about slow requests, which have one of their own
-	slow      int64         // ns from which on a request is slow; 0 for never
-	now       func() int64  // a monotonic clock, ns
-	wall      func() int64  // the clock that stamps batches, ms since 1970
-	secret    func() []byte // 16 random bytes
-	kick      func()        // tells the quorum that the outbox or syncs wait
+	clientLog *slog.Logger               // for lines about single clients, of which there is a limit
+	slowLog   *slog.Logger               // for those about slow requests, which have one of their own
+	slow      int64                      // ns from which on a request is slow; 0 for never
+	now       func() int64               // a monotonic clock, ns
+	wall      func() int64               // the clock that stamps batches, ms since 1970
+	secret    func() []byte              // 16 random bytes
+	passwd    func(session int64) []byte // of a new session
+	kick      func()                     // tells the quorum that the outbox or syncs wait
 	// observe, if not nil, sees each evaluated request before its client does.
 	observe func(*tree.Result)
 	// seeAnswer is Options.Answered.

@@ -83,8 +83,10 @@ type Options struct {
 	MaxConnections       int // maxCnxns: in all, 0 for no limit
 	// MemoryLimit is the ceiling of the memory account, in bytes (memory.limit); 0 for
 	// none.
-	MemoryLimit  int64
-	TCPKeepAlive bool // clientTcpKeepAlive: the system probes connections on which nothing moves
+	MemoryLimit int64
+	// SessionPasswd returns a new session's password (session.apachePasswords); nil draws one at random.
+	SessionPasswd func(session int64) []byte
+	TCPKeepAlive  bool // clientTcpKeepAlive: the system probes connections on which nothing moves
 
 	// SessionlessTimeout ends connections that don't complete their handshake
 	// (nio.sessionlessCnxnTimeout).

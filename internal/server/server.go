@@ -224,7 +224,7 @@ func (s *Server) replicaOptions(o Options, dir *storage.Dir, treeOptions tree.Op
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)
 		},
-		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Kick: func() { s.peer.Kick() },
+		Now: s.now, Wall: func() int64 { return time.Now().UnixMilli() }, Secret: newPasswd, Passwd: o.SessionPasswd, Kick: func() { s.peer.Kick() },
 		Vet: s.vetReconfig, MembershipChanged: s.noteMembership, Observe: observe, Answered: s.auditor.answers(),
 		Panicked: func(e quorum.Entry, cause any, about string) error {
 			return quorum.Panicked(dir, e, cause, "zooid "+o.Version+", "+about)

@@ -31,7 +31,8 @@ var (
 )
 
 // TestSwitch moves a running ensemble of Apache's to Zooid while clients write, hold locks and ephemeral znodes, and
-// watch: nobody loses anything, and the checker agrees. Then the one Zooid server becomes three, and loses its first leader.
+// watch: nobody loses anything, and the checker agrees. Then the one Zooid server becomes three, and loses its first leader, and
+// half of the runs go back to Apache.
 func TestSwitch(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -49,7 +50,7 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 	z := newZooids(t, program)
 	addrs := slices.Concat(strings.Split(e.connect(), ","), z.addrs)
 	clients := startClients(t, e, addrs, seed)
-	time.Sleep(3 * time.Second)
+	clients.underWay()
 	dir := filepath.Join(t.TempDir(), "copy")
 	if seed%2 == 1 { // a copy that was made before, and an ensemble that has elected since
 		f, stop := startFollower(t, e, dir)
@@ -73,7 +74,36 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 	}
 	z.servers[0].kill() // the first leader; the others go on
 	time.Sleep(*switchTime / 2)
+	if seed%2 == 0 {
+		z.back(e)
+	}
 	clients.judge(version)
+}
+
+// back moves everything to Apache again: what the leader has is exported for each of the servers, which start where
+// they were.
+func (z *zooids) back(e *ensemble) {
+	t := z.t
+	t.Helper()
+	leader := 1
+	if strings.Contains(word(z.addrs[2], "srvr"), "Mode: leader") {
+		leader = 2
+	}
+	began := time.Now()
+	for _, i := range []int{3 - leader, leader} { // the leader has everything that was acknowledged when it is left alone
+		z.servers[i].cmd.Process.Signal(syscall.SIGTERM)
+		<-z.servers[i].exited
+	}
+	for i, s := range e.servers {
+		if err := os.RemoveAll(filepath.Join(s.dir, "version-2")); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(command(t, z.program, "export", "-to", s.dir, z.place(leader)))
+		e.start(i)
+	}
+	e.await()
+	t.Logf("Apache serves again after %.1f s", time.Since(began).Seconds())
+	time.Sleep(*switchTime / 2)
 }
 
 // zooids are three Zooid servers, of which the first takes an ensemble's place.
@@ -101,7 +131,7 @@ func newZooids(t *testing.T, program string) *zooids {
 	}
 	for id := 1; id <= 3; id++ {
 		dir := z.place(id - 1)
-		text := fmt.Sprintf("dataDir=%s\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nquorum.secretFile=%s\n%s", dir, secret, lines)
+		text := fmt.Sprintf("dataDir=%s\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsession.apachePasswords=true\nquorum.secretFile=%s\n%s", dir, secret, lines)
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(id)), 0o600)
@@ -198,6 +228,9 @@ type clients struct {
 // beforeSwitch is time for what comes before a switch, and for the servers that join.
 const beforeSwitch = 12 * time.Second
 
+// forTheWayBack is time for Apache's servers to start again.
+const forTheWayBack = 8 * time.Second
+
 func startClients(t *testing.T, e *ensemble, addrs []string, seed uint64) *clients {
 	t.Helper()
 	c := &clients{t: t, ended: make(chan error, 3)}
@@ -211,6 +244,9 @@ func startClients(t *testing.T, e *ensemble, addrs []string, seed uint64) *clien
 	}
 	c.journal = history.NewJournal(&c.file)
 	last := beforeSwitch + *switchTime
+	if seed%2 == 0 {
+		last += forTheWayBack + *switchTime/2
+	}
 	c.ends = time.Now().Add(last)
 	c.load = &traffic.Load{Addrs: addrs, Journal: c.journal, Root: "/load", Clients: 8, Requests: 1 << 30, Duration: last, Outstanding: 2, TTL: true, OneModePerPath: true, Seed: seed}
 	c.recipes = &traffic.Recipes{Addrs: addrs, Journal: c.journal, Root: "/recipes", Clients: 4, Rounds: 1 << 30, Duration: last}
@@ -218,6 +254,23 @@ func startClients(t *testing.T, e *ensemble, addrs []string, seed uint64) *clien
 	go func() { c.ended <- c.recipes.Run() }()
 	go func() { c.ended <- steadyGo(connect, last) }()
 	return c
+}
+
+// underWay waits until the load is.
+func (c *clients) underWay() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), beforeSwitch)
+	defer cancel()
+	z, err := zk.Open(ctx, strings.Join(c.load.Addrs[:3], ","), zk.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer z.Close()
+	for ready := false; !ready || c.load.Sent() < 1000; time.Sleep(10 * time.Millisecond) {
+		if _, ready, err = z.Exists(ctx, "/recipes/counter"); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 // judge ends the clients, and asks each, and the checker, what they have seen.
