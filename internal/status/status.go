@@ -363,11 +363,19 @@ func (o *overview) judge(alone bool) int {
 	for _, row := range o.Servers {
 		voters = max(voters, row.voters)
 	}
+	guests := ""
+	if lead != nil && lead.voters > 0 && lead.voters < voters { // of those that are named some follow without a vote
+		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote", voters, lead.voters)
+		voters, serving = lead.voters, lead.synced+1
+	}
 	quorum := lead != nil && serving > voters/2
 	if alone {
 		quorum = o.Servers[0].State == stateOK
 	}
 	o.Hints = whitelistHints(o.Servers)
+	if guests != "" {
+		o.Hints = append(o.Hints, guests)
+	}
 	for _, row := range o.Servers {
 		if row.soon != "" {
 			o.Hints = append(o.Hints, row.name()+": "+row.soon)

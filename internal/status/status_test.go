@@ -106,6 +106,25 @@ func TestStatusVerdict(t *testing.T) {
 	}
 }
 
+// TestStatusOfGuest: a server that the file names, and that follows without a vote, isn't counted as a voter.
+func TestStatusOfGuest(t *testing.T) {
+	t.Parallel()
+	for synced, c := range map[string]struct {
+		code int
+		want string
+	}{"2": {exitWell, "leads, 3 of 3 voters serve"}, "1": {exitWell, "leads, 2 of 3 voters serve"}, "0": {exitUnknown, "leads, 1 of 3 voters serve"}} {
+		var rows []*serverRow
+		for i, mode := range []string{"leader", "follower", "follower", "follower"} {
+			at := answering(t, map[string]string{"srvr": srvr(mode, 1), "mntr": "zk_quorum_size\t3\nzk_synced_followers\t" + synced + "\n"})
+			rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: at})
+		}
+		o, code := look(rows, time.Millisecond)
+		if code != c.code || !strings.HasSuffix(o.Summary, c.want) || !strings.Contains(strings.Join(o.Hints, "\n"), "4 voters are named here, and the leader counts 3") {
+			t.Errorf("%s in step: code %d, %s, %q", synced, code, o.Summary, o.Hints)
+		}
+	}
+}
+
 // TestStatusRow: what the words tell, and what a refused one costs.
 func TestStatusRow(t *testing.T) {
 	t.Parallel()
