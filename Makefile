@@ -10,10 +10,15 @@ STAMP = -X main.buildDate=$$(date -u +%F)$(if $(VERSION), -X main.version=$(VERS
 # What build makes.
 BIN ?= bin/zooid
 
-.PHONY: build install release packages packages-test chart-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
+.PHONY: build profile install release packages packages-test chart-test lint cross run test race compat clients fuzz sim sim-fresh mutants torture hostile ensemble ensemble-stop bench-compare nightly
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
+	CGO_ENABLED=0 $(GO) build -trimpath -pgo=$(PROFILE) -ldflags "$(STAMP)" -o $(BIN) ./cmd/zooid
+
+# Where servers under load spend their time, by which the compiler decides what to inline; docs/decisions/082-profile.md
+PROFILE = cmd/zooid/load.pgo
+profile:
+	ZOOID_PROFILE=$(CURDIR)/$(PROFILE) $(GO) test -trimpath -count=1 -timeout 15m -run '^TestMakeProfile$$' -v ./cmd/zooid
 
 # Puts zooid on the path, with man pages, completions and the systemd unit: make install PREFIX=$HOME/.local
 PREFIX ?= /usr/local

@@ -11,7 +11,7 @@ rm -rf dist
 for target in ${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}; do
 	name=zooid-$version-${target%/*}-${target#*/}
 	mkdir -p "dist/$name"
-	CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} "$go" build -trimpath -buildvcs=false \
+	CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} "$go" build -trimpath -buildvcs=false -pgo=cmd/zooid/load.pgo \
 		-ldflags "-s -w -buildid= -X main.version=$version -X main.revision=$(git rev-parse HEAD) -X main.buildDate=$day" \
 		-o "dist/$name/zooid" ./cmd/zooid
 	cp LICENSE README.md CHANGELOG.md "dist/$name/"

@@ -20,7 +20,11 @@ import (
 // TestMain runs the program itself for a test that needs a process.
 func TestMain(m *testing.M) {
 	if args, ok := os.LookupEnv("ZOOID_TEST_ARGS"); ok {
-		os.Exit(run(strings.Split(args, " "), os.Stdout, os.Stderr))
+		program := func() int { return run(strings.Split(args, " "), os.Stdout, os.Stderr) }
+		if dir := os.Getenv("ZOOID_TEST_PROFILE"); dir != "" {
+			os.Exit(profiled(dir, program))
+		}
+		os.Exit(program())
 	}
 	os.Exit(m.Run())
 }

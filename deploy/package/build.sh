@@ -36,7 +36,7 @@ for target in ${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}; do
 	name=zooid-$version-$os-$arch
 	stage=$work/$name
 	mkdir -p "$stage"
-	GOOS=$os GOARCH=$arch "$go" build -ldflags "-s -w -buildid= -X main.version=$version -X main.revision=$commit -X main.buildDate=$day" -o "$stage/zooid" ./cmd/zooid
+	GOOS=$os GOARCH=$arch "$go" build -pgo=cmd/zooid/load.pgo -ldflags "-s -w -buildid= -X main.version=$version -X main.revision=$commit -X main.buildDate=$day" -o "$stage/zooid" ./cmd/zooid
 	cp -r LICENSE README.md CHANGELOG.md "$work/man" "$work/completion" "$stage/"
 	archive "$stage" "$dist/$name.tar.gz"
 	"$work/pack" sbom "$stage/zooid" "$version" >"$dist/$name.cdx.json"

@@ -23,6 +23,16 @@ func TestEveryOperationIsCountedByName(t *testing.T) {
 	}
 }
 
+// TestReadPath: a request's path is found where decoding finds it, null's, too.
+func TestReadPath(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{"\xff\xff\xff\xff\x00", "\x80\x00\x00\x00\x00", "\x00\x00\x00\x00\x00", "\x00\x00\x00\x02/a\x00", "\x00\x00\x00\x01/"} {
+		if path, _, ok := pathWatch([]byte(request)); ok && string(readPath([]byte(request))) != path {
+			t.Errorf("the path of %q is %q, decoded %q", request, readPath([]byte(request)), path)
+		}
+	}
+}
+
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "/ab": "ab", "/ab/a": "ab", "/b/a": "b", "//": "", "a/b": ""} {
@@ -31,8 +41,11 @@ func TestNamespace(t *testing.T) {
 		}
 		for _, name := range []string{"", "a", "ab", "b"} {
 			run := namespaceRun{name: name}
-			if got := run.covers(path); got != (want == name && name != "") {
+			if got := covers(&run, path); got != (want == name && name != "") {
 				t.Errorf("a run in %q covers %q: %v", name, path, got)
+			}
+			if covers(&run, []byte(path)) != covers(&run, path) {
+				t.Errorf("a run in %q covers %q otherwise as bytes", name, path)
 			}
 		}
 	}

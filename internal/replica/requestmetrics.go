@@ -43,9 +43,7 @@ func (t *requestMetrics) add(r *Replica, c *Client, req *request, request, frame
 	t.ops++
 	t.bytes += size
 	if n, ok := readSize(op, frame); ok {
-		if path, ok := pathOnly(request); ok {
-			c.stats.reads.add(m.readsIn, path, n)
-		}
+		c.stats.reads.addRead(m.readsIn, request, n)
 	}
 }
 
@@ -110,6 +108,13 @@ func readSize(op jute.Op, frame []byte) (int64, bool) {
 	return n, true
 }
 
+// readPath returns the path of a read that succeeded: its request was decoded, so it begins with that path, and isn't
+// looked through again.
+func readPath(request []byte) []byte {
+	n := int(int32(binary.BigEndian.Uint32(request)))
+	return request[4 : 4+max(n, 0)] // -1 stands for no path, which some reads take for the root's
+}
+
 // A namespaceRun sums up consecutive requests in one namespace, which is what
 // Apache calls the first part of a path. A run is one observation of their mean:
 // one for each request would cost as much as answering it.
@@ -121,23 +126,37 @@ type namespaceRun struct {
 
 // add counts a request on path that moved that many bytes beside it.
 func (s *namespaceRun) add(set *metrics.SummarySet, path string, bytes int64) {
-	if !s.covers(path) {
-		name := namespace(path)
-		if name == "" {
-			return
-		}
-		s.flush()
-		s.name = strings.Clone(name)
-		s.meter = set.With(s.name)
+	if covers(s, path) || s.begin(set, path) {
+		s.n++
+		s.sum += int64(len(path)) + bytes
 	}
-	s.n++
-	s.sum += int64(len(path)) + bytes
+}
+
+// addRead counts a read that succeeded.
+func (s *namespaceRun) addRead(set *metrics.SummarySet, request []byte, bytes int64) {
+	path := readPath(request)
+	if covers(s, path) || s.begin(set, string(path)) {
+		s.n++
+		s.sum += int64(len(path)) + bytes
+	}
+}
+
+// begin ends the run and begins another in a path's namespace. It reports whether there is one.
+func (s *namespaceRun) begin(set *metrics.SummarySet, path string) bool {
+	name := namespace(path)
+	if name == "" {
+		return false
+	}
+	s.flush()
+	s.name = strings.Clone(name)
+	s.meter = set.With(s.name)
+	return true
 }
 
 // covers reports whether a path is in the run's namespace.
-func (s *namespaceRun) covers(path string) bool {
+func covers[P string | []byte](s *namespaceRun, path P) bool {
 	n := 1 + len(s.name)
-	return n > 1 && len(path) >= n && path[0] == '/' && path[1:n] == s.name && (len(path) == n || path[n] == '/')
+	return n > 1 && len(path) >= n && path[0] == '/' && string(path[1:n]) == s.name && (len(path) == n || path[n] == '/')
 }
 
 func (s *namespaceRun) flush() {
