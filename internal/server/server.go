@@ -115,6 +115,7 @@ func Open(opt Options) (*Server, error) {
 	}
 	space := s.lookAtSpace(spaceSeen{})
 	_, step := s.lookAtMemory()
+	s.peer.Start() // from here on an entry may panic, which leaves the replica locked
 	if err := s.listen(); err != nil {
 		s.Close()
 		return nil, err
@@ -143,7 +144,7 @@ func Open(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// recover opens the data directory and starts the quorum on what it holds.
+// recover opens the data directory and the quorum on what it holds, which isn't started yet.
 func (s *Server) recover(opt Options) error {
 	members, listener, err := listenForPeers(opt)
 	if err != nil {
@@ -158,7 +159,6 @@ func (s *Server) recover(opt Options) error {
 	if listener != nil {
 		s.peerPorts = []net.Listener{listener}
 	}
-	s.peer.Start()
 	return nil
 }
 
