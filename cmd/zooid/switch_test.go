@@ -52,8 +52,11 @@ func TestSwitchCommand(t *testing.T) {
 			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
-	if err := os.MkdirAll(used, 0o700); err == nil {
-		err = os.WriteFile(filepath.Join(used, "IDENTITY"), nil, 0o600)
+	if err := os.MkdirAll(used, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(used, "IDENTITY"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	if code := run([]string{"migrate", "switch", "-stop", "x", "zk1", dir, cfg}, &out, &out); code != 1 || !strings.Contains(out.String(), "in use") {
