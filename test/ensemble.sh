@@ -31,7 +31,15 @@ CFG
 		fi
 		./bin/zooid server "$home/$i/zoo.cfg" >>"$home/$i/log" 2>&1 &
 		echo $! >"$home/$i/pid"
-		echo "server $i: clients on 127.0.0.1:$((2180 + i)), log in $home/$i/log, pid $!"
+	done
+	sleep 1
+	for i in 1 2 3; do
+		if ! running $i; then
+			echo "server $i has ended: $(tail -n 1 "$home/$i/log")" >&2
+			"$0" stop >&2
+			exit 1
+		fi
+		echo "server $i: clients on 127.0.0.1:$((2180 + i)), log in $home/$i/log, pid $(cat "$home/$i/pid")"
 	done
 	echo "how they are: ./bin/zooid status $home/1/zoo.cfg"
 	;;

@@ -31,6 +31,8 @@ const (
 	stateReadOnly = "read-only: it has no leader"
 	// A server keeps its clients for a while when it has lost its leader.
 	stateLeaderless = "it has no leader: reads are answered, writes wait"
+	// Another server has taken the address, or its own configuration names nobody else.
+	stateAlone = "it stands alone, outside of this ensemble"
 )
 
 // unknownID stands for an id that is not known.

@@ -336,6 +336,8 @@ func (o *overview) judge(alone bool) int {
 			row.State = "leads an old epoch"
 		case row.Role == "read-only" && (row.State == stateOK || row.State == stateLagging):
 			row.State = stateReadOnly
+		case row.Role == "standalone" && !alone && row.State == stateOK:
+			row.State = stateAlone
 		case lead == nil && !alone && unasked == 0 && row.State == stateOK:
 			row.State = stateLeaderless
 		}

@@ -159,13 +159,15 @@ func TestStatusOfAddresses(t *testing.T) {
 		return map[string]string{"srvr": srvr(mode, 3<<32|1), "conf": "clientPort=1\nserverId=" + id + "\n", "dirs": "datadir_size: 1\n", "mntr": "zk_quorum_size\t" + quorum + "\n"}
 	}
 	lead, follow, observe := answering(t, words("leader", "5", "3")), answering(t, words("follower", "7", "3")), answering(t, words("observer", "6", "3"))
+	stranger := answering(t, words("standalone", "1", "0"))
 	for list, c := range map[string]struct {
 		code int
 		want string
 	}{
-		lead + "," + follow + "," + observe: {exitWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
-		lead + "," + observe:                {exitUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
-		follow:                              {exitUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
+		lead + "," + follow + "," + observe:  {exitWell, "ok: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
+		lead + "," + observe:                 {exitUnknown, "no quorum: server 5 (" + lead + ") leads, 1 of 3 voters serve"},
+		lead + "," + follow + "," + stranger: {exitDegraded, "degraded: server 5 (" + lead + ") leads, 2 of 3 voters serve"},
+		follow:                               {exitUnknown, "unknown: whether there is a quorum can't be told: 2 of 3 voters couldn't be asked"},
 	} {
 		rows, err := addressRows(list)
 		if err != nil {
