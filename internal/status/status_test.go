@@ -109,18 +109,30 @@ func TestStatusVerdict(t *testing.T) {
 // TestStatusOfGuest: a server that the file names, and that follows without a vote, isn't counted as a voter.
 func TestStatusOfGuest(t *testing.T) {
 	t.Parallel()
-	for synced, c := range map[string]struct {
-		code int
-		want string
-	}{"2": {exitWell, "leads, 3 of 3 voters serve"}, "1": {exitWell, "leads, 2 of 3 voters serve"}, "0": {exitUnknown, "leads, 1 of 3 voters serve"}} {
+	const idle = "" // doesn't serve
+	for _, c := range []struct {
+		synced string
+		modes  []string
+		code   int
+		want   string
+	}{
+		{"2", []string{"leader", "follower", "follower", "follower"}, exitWell, "leads, 3 of 3 voters serve"},
+		{"0", []string{"leader", "follower", "follower", "follower"}, exitWell, "leads, 3 of 3 voters serve"}, // an entry is on its way
+		{"0", []string{"leader", "follower", "follower", idle}, exitDegraded, "leads, 2 of 3 voters serve"},
+		{"2", []string{"leader", "follower", "follower", idle}, exitDegraded, "leads, 3 of 3 voters serve"}, // the guest doesn't
+		{"0", []string{"leader", "follower", idle, idle}, exitUnknown, "leads, 1 of 3 voters serve"},
+	} {
 		var rows []*serverRow
-		for i, mode := range []string{"leader", "follower", "follower", "follower"} {
-			at := answering(t, map[string]string{"srvr": srvr(mode, 1), "mntr": "zk_quorum_size\t3\nzk_synced_followers\t" + synced + "\n"})
-			rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: at})
+		for i, mode := range c.modes {
+			words := map[string]string{"srvr": srvr(mode, 1), "mntr": "zk_quorum_size\t3\nzk_synced_followers\t" + c.synced + "\n"}
+			if mode == idle {
+				words = map[string]string{"srvr": "This ZooKeeper instance is not currently serving requests\n"}
+			}
+			rows = append(rows, &serverRow{ID: int64(i + 1), Voter: true, Address: answering(t, words)})
 		}
 		o, code := look(rows, time.Millisecond)
 		if code != c.code || !strings.HasSuffix(o.Summary, c.want) || !strings.Contains(strings.Join(o.Hints, "\n"), "4 voters are named here, and the leader counts 3") {
-			t.Errorf("%s in step: code %d, %s, %q", synced, code, o.Summary, o.Hints)
+			t.Errorf("%s of %q in step: code %d, %s, %q", c.synced, c.modes, code, o.Summary, o.Hints)
 		}
 	}
 }
