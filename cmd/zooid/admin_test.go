@@ -43,7 +43,10 @@ func launchServer(t *testing.T, lines ...string) *process {
 	if err := os.WriteFile(filepath.Join(data, "myid"), []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lines = append([]string{"dataDir=" + data, "clientPortAddress=127.0.0.1"}, lines...)
+	lines = append(lines, "dataDir="+data)
+	if !strings.Contains(strings.Join(lines, "\n"), "secureClientPortAddress=") {
+		lines = append(lines, "clientPortAddress=127.0.0.1")
+	}
 	file := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)

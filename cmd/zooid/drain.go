@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -16,23 +17,25 @@ import (
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
-const drainHelp = `usage: zooid drain [-auth SCHEME:CREDENTIAL] zoo.cfg
+const drainHelp = `usage: zooid drain [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
 
 Lets the other servers of the ensemble take over from the one on this host: it turns new
 clients away, hands leadership over, and sends its clients away once another server leads.
 It stays a member until it is stopped. The admin server must run (admin.enableServer=true),
-and the caller have all permissions on /: by its address, or by -auth, such as
-digest:user:password. Drain one server after the other. SIGTERM needs no drain before it:
-a server that stops hands leadership over as well.
+and the caller have all permissions on /: by its address, by -auth, such as
+digest:user:password, or by the certificate in FILE, which holds its key too. Drain one
+server after the other. SIGTERM needs no drain before it: a server that stops hands
+leadership over as well.
 Exit codes: 0 drained, 1 not drained, 2 not reachable.
 `
 
-const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL] zoo.cfg
+const reloadHelp = `usage: zooid reload [-auth SCHEME:CREDENTIAL | -tls-cert FILE] zoo.cfg
 
 Makes the server on this host read its zoo.cfg and its key and trust stores again, as
 SIGHUP does, and prints what is in force now and what needs a restart. The admin server
 must run (admin.enableServer=true), and the caller have all permissions on /: by its
-address, or by -auth, such as digest:user:password.
+address, by -auth, such as digest:user:password, or by the certificate in FILE, which
+holds its key too.
 Exit codes: 0 done, 1 not done, 2 not reachable.
 `
 
@@ -76,7 +79,7 @@ func runAdminCommand(name, help string, args []string, stdout, stderr io.Writer)
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, help) }
-	auth := flags.String("auth", "ip", "")
+	auth, certificate := flags.String("auth", "", ""), flags.String("tls-cert", "", "")
 	if cfg, code = localConfig(name, help, flags, args, stdout, stderr); cfg == nil {
 		return nil, nil, code
 	}
@@ -84,10 +87,18 @@ func runAdminCommand(name, help string, args []string, stdout, stderr io.Writer)
 		fmt.Fprintf(stderr, "zooid %s: the server has no admin server to ask; set admin.enableServer=true and restart it\n", name)
 		return cfg, nil, exitUnreachable
 	}
+	who := cmp.Or(*auth, "ip")
+	if *certificate != "" {
+		if !cfg.Admin.ForceHTTPS || *auth != "" {
+			fmt.Fprintf(stderr, "zooid %s: -tls-cert says who asks an admin server of admin.forceHttps=true, without -auth\n", name)
+			return cfg, nil, exitUnreachable
+		}
+		who, cfg.Quorum.TLS.Keys = "x509", config.Store{Location: *certificate} // which askAdmin shows
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Admin.DrainTimeout+commandPatience)
 	defer cancel()
 	path := strings.TrimSuffix(cfg.Admin.CommandURL, "/") + "/" + name
-	status, body, err := askAdmin(ctx, cfg, http.MethodPost, path, strings.Replace(*auth, ":", " ", 1), nil)
+	status, body, err := askAdmin(ctx, cfg, http.MethodPost, path, strings.Replace(who, ":", " ", 1), nil)
 	if err != nil {
 		fmt.Fprintf(stderr, "zooid %s: not reachable: %s\n", name, terminal.OneLine(err.Error()))
 		return cfg, nil, exitUnreachable

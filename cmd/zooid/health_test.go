@@ -185,6 +185,40 @@ var reloads = map[string]func(p *process) error{
 	},
 }
 
+// TestCommandsByCertificate: where the admin server takes TLS alone and the superuser is a certificate, as zooid init -tls
+// has it, reload and drain show that one; the server's own isn't enough.
+func TestCommandsByCertificate(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	if code, text := runZooid("init", "-tls", "-dir", dir, "127.0.0.1"); code != 0 {
+		t.Fatal(text)
+	}
+	p := startServer(t, "secureClientPortAddress=127.0.0.1", "secureClientPort="+port(t), "security.profile=strict", "X509AuthenticationProvider.superUser=CN=client",
+		"ssl.keyStore.location="+dir+"/1/server.pem", "ssl.trustStore.location="+dir+"/1/ca.pem",
+		"ssl.quorum.keyStore.location="+dir+"/1/server.pem", "ssl.quorum.trustStore.location="+dir+"/1/ca.pem",
+		"admin.enableServer=true", "admin.serverPort="+port(t), "admin.forceHttps=true", "admin.needClientAuth=true")
+	client := dir + "/client/client.pem"
+	for code := 0; code == 0; code, _ = runZooid("reload", p.file) { // until / is the superuser's
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"reload"}, exitNotReady, "Not authorized"},
+		{[]string{"reload", "-tls-cert", dir + "/1/server.pem"}, exitNotReady, "Not authorized"},
+		{[]string{"reload", "-tls-cert", client, "-auth", "ip"}, exitUnreachable, "without -auth"},
+		{[]string{"reload", "-tls-cert", dir + "/none.pem"}, exitUnreachable, "no such file"},
+		{[]string{"reload", "-tls-cert", client}, 0, "needs a restart: nothing"},
+		{[]string{"drain", "-tls-cert", client}, exitNotReady, "it is alone"},
+	} {
+		if code, text := runZooid(append(c.args, p.file)...); code != c.code || !strings.Contains(text, c.want) {
+			t.Errorf("%q: %d, %s; want %d and %q", c.args, code, text, c.code, c.want)
+		}
+	}
+}
+
 // TestReloadLimits: limits of connections and the whitelist are enforced once they are reloaded, and given up again.
 func TestReloadLimits(t *testing.T) {
 	t.Parallel()

@@ -131,7 +131,7 @@ func (r *reloader) reload() (admin.Reloaded, error) {
 		}
 	}
 	for _, key := range config.Changed(r.began, cfg) {
-		if !r.canReload(key) {
+		if !r.canReload(key) && key != "dynamicConfigFile" { // which a running server writes there itself (memberFiles)
 			done.NeedRestart = append(done.NeedRestart, key)
 		}
 	}

@@ -163,7 +163,7 @@ func adminClient(t *testing.T, s *Server) *zk.Client {
 // adminAliases are all names beside those in the list of commands.
 var adminAliases = strings.Fields("crst conf config cons env envi gtmk icfg isro lsnp lead mntr orst obsr rest srvr stmk snap srst stat sysp wchs wchc wchp")
 
-// notApaches are commands that Apache 3.9.3 lacks: 3.9.5 has shed_connections, the others are Zooid's own.
+// notApaches are the commands that Apache 3.9 lacks: 3.10 has shed_connections, the others are Zooid's own.
 var notApaches = []string{"drain", "reload", "shed_connections", "top"}
 
 // adminNames returns the commands of a server's list that Apache has, and the aliases.
