@@ -5,19 +5,23 @@ package main
 import (
 	"fmt"
 	"io"
+
+	"github.com/zooid-project/zooid/internal/migrate/back"
 )
 
 const migrateHelp = `usage: zooid migrate compare [flags] A B
        zooid migrate follow [flags] ENSEMBLE DIR
        zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
        zooid migrate tail -after ZXID APACHE_DATADIR
+       zooid migrate back [flags] ZOOCFG
 
-What moves a running ensemble from Apache ZooKeeper to Zooid:
+What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
 
   compare   list what differs between two trees
   follow    keep a copy of what a running Apache ensemble has
   switch    put a Zooid server in the place of that ensemble
   tail      print the end of a stopped Apache server's log, for switch
+  back      keep Apache servers up to date with a Zooid server
 
 zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
 move the files of servers that stand still; docs/migration.md has the plan.
@@ -38,6 +42,8 @@ func runMigrate(args []string, stdout, stderr io.Writer) int {
 		return runSwitch(args[1:], stdout, stderr)
 	case "tail":
 		return runTail(args[1:], stdout, stderr)
+	case "back":
+		return back.Command(args[1:], changeMembers, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, migrateHelp)
 		return 0

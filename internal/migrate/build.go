@@ -93,8 +93,8 @@ func foreign(s *apachefiles.State, z *apachefiles.Znode, emulate353 bool) (f tre
 	return f, nil
 }
 
-// apacheDigest computes Apache's digest from a tree.
-func apacheDigest(t *tree.Tree) (digest uint64) {
+// ApacheDigest computes Apache's digest from a tree.
+func ApacheDigest(t *tree.Tree) (digest uint64) {
 	t.Znodes(func(z *tree.Foreign) bool {
 		st := ApacheStat(z)
 		digest += apachefiles.NodeDigest(z.Path, z.Data, &st)

@@ -52,9 +52,9 @@ func Export(o ExportOptions) (*Exported, error) {
 		return nil, err
 	}
 	done := &Exported{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32, Znodes: t.NodeCount(), Unconfirmed: unconfirmed}
-	c := apachefiles.Content{Zxid: done.Zxid, Epoch: done.Epoch, NoDigest: o.NoDigest}
+	c := Content(t)
+	c.NoDigest = o.NoDigest
 	t.Sessions(func(s tree.Session) bool {
-		c.Sessions = append(c.Sessions, apachefiles.Session{ID: s.ID, Timeout: s.Timeout})
 		if s.Passwd != apachefiles.Passwd(s.ID) {
 			done.Strangers++
 		}
@@ -63,6 +63,24 @@ func Export(o ExportOptions) (*Exported, error) {
 	done.Sessions = len(c.Sessions)
 	t.Znodes(func(z *tree.Foreign) bool {
 		done.note(z)
+		return true
+	})
+	stage("writing Apache's files")
+	if done.Digest, err = apachefiles.Write(o.To, c); err != nil {
+		return nil, err
+	}
+	stage("reading them again")
+	if err := done.check(o.To, c.Sessions, o.NoDigest); err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// Content returns what a tree is at Apache.
+func Content(t *tree.Tree) *apachefiles.Content {
+	c := &apachefiles.Content{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32}
+	t.Sessions(func(s tree.Session) bool {
+		c.Sessions = append(c.Sessions, apachefiles.Session{ID: s.ID, Timeout: s.Timeout})
 		return true
 	})
 	c.Znodes = func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) (err error) {
@@ -76,15 +94,7 @@ func Export(o ExportOptions) (*Exported, error) {
 		})
 		return err
 	}
-	stage("writing Apache's files")
-	if done.Digest, err = apachefiles.Write(o.To, &c); err != nil {
-		return nil, err
-	}
-	stage("reading them again")
-	if err := done.check(o.To, c.Sessions, o.NoDigest); err != nil {
-		return nil, err
-	}
-	return done, nil
+	return c
 }
 
 // exhaustedShown is how many paths are named.

@@ -206,8 +206,8 @@ func check(so storage.Options, apache, own uint64) error {
 		return err
 	}
 	t, err := restore.Newest(dir, restore.Options(so.ClusterID, nil, tree.FeatureLevelMax), nil)
-	if err == nil && (apacheDigest(t) != apache || t.Digest() != own) {
-		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk", so.Dir, apacheDigest(t), apache)
+	if err == nil && (ApacheDigest(t) != apache || t.Digest() != own) {
+		err = fmt.Errorf("what was written to %s isn't what was read: Apache's digest of it is %#x, that of Apache's files %#x. Nothing was imported; check memory and disk", so.Dir, ApacheDigest(t), apache)
 	}
 	runtime.KeepAlive(t)
 	return errors.Join(err, dir.Close())

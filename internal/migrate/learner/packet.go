@@ -77,7 +77,9 @@ func (p *Packet) Append(b []byte) []byte {
 
 // A Reader reads packets.
 type Reader struct {
-	R    io.Reader
+	R io.Reader
+	// Max bounds a packet's data, if it isn't 0; DataBytesMax does in any case.
+	Max  int
 	head [16]byte
 	buf  []byte
 }
@@ -92,7 +94,11 @@ func (r *Reader) Next() (p Packet, err error) {
 	}
 	be := binary.BigEndian
 	p.Type, p.Zxid = Type(be.Uint32(r.head[:])), int64(be.Uint64(r.head[4:]))
-	if p.Data, err = r.bytes(int32(be.Uint32(r.head[12:])), DataBytesMax); err == nil {
+	limit := DataBytesMax
+	if r.Max != 0 {
+		limit = min(r.Max, limit)
+	}
+	if p.Data, err = r.bytes(int32(be.Uint32(r.head[12:])), limit); err == nil {
 		err = r.skipAuth()
 	}
 	if errors.Is(err, io.EOF) {

@@ -1,0 +1,160 @@
+package back
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/fourletter/ask"
+	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+const help = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [-id N] ZOOCFG
+
+Keeps Apache servers up to date with a Zooid server, so that an ensemble can go back to
+them. It runs beside the server of ZOOCFG, whose data directory it reads, and changes
+nothing there. The Apache servers take it for the leader of their ensemble:
+
+  peerType=observer
+  standaloneEnabled=false
+  server.0=HOST:QUORUMPORT:ELECTIONPORT:participant
+  server.1=apache1:2888:3888:observer
+
+It needs as much memory as two more copies of the tree.
+
+  -quorum ADDRESS    listen there for the observers (HOST:QUORUMPORT)
+  -election ADDRESS  tell them there who leads (HOST:ELECTIONPORT)
+  -from IP,...       the observers' addresses. Others are refused: an observer gets
+                     everything, whatever the ACLs say
+  -id N              Zooid's id in their configuration (0). Theirs must be higher
+
+To go back: stop the Zooid servers, the one of ZOOCFG last, as the leader. Then interrupt this
+command (SIGINT or SIGTERM): it hands over the end of the log and says what the observers have.
+
+exit code: 0 the observers have everything; 1 they haven't, or it isn't known; 2 wrong
+arguments.
+`
+
+// Command runs zooid migrate back.
+func Command(args []string, reconfigure tree.Reconfigure, stdout, stderr io.Writer) int {
+	var quorum, election, from string
+	o := Options{Reconfigure: reconfigure}
+	flags := flag.NewFlagSet("zooid migrate back", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&quorum, "quorum", "", "")
+	flags.StringVar(&election, "election", "", "")
+	flags.StringVar(&from, "from", "", "")
+	flags.Int64Var(&o.ID, "id", 0, "")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, help)
+		return 0
+	}
+	if err == nil {
+		o.From, err = addresses(from)
+	}
+	switch {
+	case err != nil:
+	case quorum == "" || election == "":
+		err = errors.New("name the addresses of -quorum and -election")
+	case o.ID < 0 || o.ID > 254:
+		err = fmt.Errorf("-id %d: want 0 to 254", o.ID)
+	case flags.NArg() != 1:
+		err = errors.New("name the zoo.cfg of a Zooid server")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate back: %v\n\n%s", err, help)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, flags.Arg(0), quorum, election, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "zooid migrate back:", terminal.Visible(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+func addresses(text string) (all []netip.Addr, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		a, err := netip.ParseAddr(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("-from %q: want the IP addresses of the observers", text)
+		}
+		all = append(all, a.Unmap())
+	}
+	return all, nil
+}
+
+func run(ctx context.Context, o Options, file, quorum, election string, stdout, stderr io.Writer) error {
+	cfg, err := config.LoadAny(file, nil)
+	if err != nil {
+		return err
+	}
+	if o.Dirs = []string{cfg.Storage.DataDir}; cfg.Storage.DataLogDir != cfg.Storage.DataDir {
+		o.Dirs = append(o.Dirs, cfg.Storage.DataLogDir)
+	}
+	client := cfg.Client
+	if client.Port < 0 {
+		return errors.New("the server has no plaintext client port, at which it can be asked how far it is: give it one on 127.0.0.1")
+	}
+	if ip, err := netip.ParseAddr(client.Host); err != nil || ip.IsUnspecified() {
+		client.Host = "127.0.0.1"
+	}
+	o.Ask = Asker(client.String())
+	var mu sync.Mutex
+	o.Say = func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
+	}
+	if o.Quorum, err = net.Listen("tcp", quorum); err != nil {
+		return err
+	}
+	defer o.Quorum.Close()
+	if o.Election, err = net.Listen("tcp", election); err != nil {
+		return err
+	}
+	defer o.Election.Close()
+	done, err := Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if done.Strangers > 0 {
+		fmt.Fprintf(stdout, "%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired\n", done.Strangers)
+	}
+	fmt.Fprintf(stdout, "the observers %d have everything: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, as Zooid's\n",
+		done.Observers, done.Znodes, done.Sessions, uint64(done.Zxid), done.Digest)
+	return nil
+}
+
+// askTime is how long a server may take to answer, answerMax how much it may say.
+const (
+	askTime   = 2 * time.Second
+	answerMax = 4 << 10
+)
+
+// Asker returns what asks the server at an address of its client port.
+func Asker(address string) func(context.Context) (Answer, error) {
+	return func(ctx context.Context) (Answer, error) {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		text, err := ask.Word(ctx, nil, address, "srvr", answerMax)
+		if err != nil {
+			return Answer{}, err
+		}
+		return ParseAnswer(text)
+	}
+}

@@ -1,0 +1,139 @@
+package back
+
+import (
+	"fmt"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A maker makes Apache's transactions. It reads the tree as it is after the request, and the state as it is before.
+type maker struct {
+	tree  *tree.Tree
+	state *apachefiles.State
+	// created are the cversions that the operations of a multi so far have given.
+	created map[string]int32
+	session int64
+}
+
+// record returns the transaction of a request that took a zxid; ok is false if it has no form at Apache.
+func (m *maker) record(q *tree.Request, r *tree.Result) (record []byte, ok bool) {
+	m.created, m.session = map[string]int32{}, q.Session
+	head := apachefiles.Txn{Session: q.Session, Xid: q.Xid, Zxid: r.Zxid, Ms: r.Time}
+	if q.Op == tree.OpReplace && r.Err == jute.OK {
+		return nil, false
+	}
+	if q.Op == jute.OpMulti && r.Err == jute.OK {
+		return m.multi(&head, q, r)
+	}
+	op := apachefiles.Failure(r.Err)
+	if r.Err == jute.OK {
+		op, ok = m.operation(q, r)
+		if !ok {
+			return nil, false
+		}
+	}
+	return head.Record(&op), true
+}
+
+// operation returns what a request did that stands alone.
+func (m *maker) operation(q *tree.Request, r *tree.Result) (apachefiles.Operation, bool) {
+	var d jute.Decoder
+	d.Reset(q.Body)
+	switch q.Op {
+	case jute.OpCreateSession:
+		return apachefiles.BeginSession(r.Timeout), true
+	case jute.OpCloseSession, tree.OpExpire:
+		var paths []string
+		for i := range r.Events {
+			if r.Events[i].Type == jute.EventNodeDeleted {
+				paths = append(paths, r.Events[i].Path)
+			}
+		}
+		return apachefiles.EndSession(paths), true
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		var c jute.CreateRequest
+		c.Decode(&d)
+		return m.create(r.Path, c.Data, q.Op, c.Flags, 0)
+	case jute.OpCreateTTL:
+		var c jute.CreateTTLRequest
+		c.Decode(&d)
+		return m.create(r.Path, c.Data, q.Op, c.Flags, c.TTL)
+	case jute.OpDelete, jute.OpDeleteContainer:
+		return apachefiles.Delete(d.String()), true
+	case jute.OpSetData:
+		path, data := d.String(), d.Buffer()
+		return apachefiles.SetData(path, data, r.Stat.Version), true
+	case jute.OpSetACL:
+		path := d.String()
+		acl, _ := m.tree.ACL(path)
+		return apachefiles.SetACL(path, acl, r.Stat.Aversion), true
+	}
+	return apachefiles.Failure(jute.ErrUnimplemented), true // the membership is each ensemble's own
+}
+
+// create returns a create of the znode at path. An ephemeral one needs a session that Apache knows.
+func (m *maker) create(path string, data []byte, op jute.Op, mode jute.CreateMode, ttl int64) (o apachefiles.Operation, ok bool) {
+	var owner apachefiles.Owner
+	switch {
+	case op == jute.OpCreateContainer:
+		owner.Container = true
+	case op == jute.OpCreateTTL:
+		owner.TTL = ttl
+	case mode.Ephemeral():
+		owner.Session = m.session
+		if _, known := m.state.Sessions[m.session]; !known {
+			return o, false
+		}
+	}
+	parent, _ := apachefiles.SplitPath(path)
+	before, made := m.created[parent]
+	if z := m.state.Find(parent); !made && z != nil {
+		before = z.Stat.Cversion
+	}
+	m.created[parent], m.created[path] = before+1, 0
+	acl, there := m.tree.ACL(path)
+	if !there { // gone again in the same multi
+		acl = jute.WorldACL(jute.PermAll)
+	}
+	return apachefiles.Create(path, data, acl, owner, before+1), true
+}
+
+// multi returns the transaction of a multi.
+func (m *maker) multi(head *apachefiles.Txn, q *tree.Request, r *tree.Result) ([]byte, bool) {
+	ops, err := jute.DecodeMulti(jute.NewDecoder(q.Body))
+	if err != nil || len(ops) != len(r.Multi) {
+		panic(fmt.Sprintf("back: a multi of %d results can't be read again: %v", len(r.Multi), err))
+	}
+	all := make([]apachefiles.Operation, len(ops))
+	for i := range ops {
+		o, result := &ops[i], &r.Multi[i]
+		if result.Err != jute.OK {
+			failed := apachefiles.Failure(result.Err)
+			return head.Record(&failed), true
+		}
+		ok := true
+		switch o.Op {
+		case jute.OpDelete:
+			all[i] = apachefiles.Delete(o.Path)
+			delete(m.created, o.Path)
+		case jute.OpSetData:
+			all[i] = apachefiles.SetData(o.Path, o.Data, result.Stat.Version)
+		case jute.OpCheck:
+			all[i] = apachefiles.Check(o.Path, o.Version)
+		default:
+			op := o.Op // or the one that Apache derives from the mode
+			if o.Flags == jute.ModeContainer {
+				op = jute.OpCreateContainer
+			} else if op == jute.OpCreateTTL && !o.Flags.TTL() {
+				op = jute.OpCreate
+			}
+			all[i], ok = m.create(result.Path, o.Data, op, o.Flags, o.TTL)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return head.Multi(all), true
+}

@@ -1,0 +1,234 @@
+package back
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+// Options say what is read, and who may have it.
+type Options struct {
+	Dirs []string // a data directory, and that of its log if it is another
+	// Reconfigure evaluates reconfig requests as the server does.
+	Reconfigure tree.Reconfigure
+	// Ask asks the server that has the directories; it fails if none answers.
+	Ask func(context.Context) (Answer, error)
+	// ID is Zooid's in the configuration of the observers.
+	ID int64
+	// Quorum and Election are listened on. From are the addresses that may connect there.
+	Quorum, Election net.Listener
+	From             []netip.Addr
+	// Say is told what happens.
+	Say func(string)
+}
+
+// A Done says what the observers had at the end.
+type Done struct {
+	Zxid      int64
+	Digest    uint64 // Apache's, of the observers' tree and of Zooid's
+	Znodes    int
+	Sessions  int
+	Strangers int     // sessions whose passwords Apache refuses
+	Observers []int64 // that have everything
+}
+
+const (
+	pollInterval = 20 * time.Millisecond
+	// finishTime is how long the observers may take for the last transactions.
+	finishTime = time.Minute
+	// connectionsMax bounds the connections on both ports: an observer has one on each, and former ones for a moment.
+	connectionsMax = 4 * observersMax
+)
+
+// Run leads observers until ctx ends. Then the server must have stopped: the observers get what its log still has, and Done says
+// what they have. An error says that they don't have everything, or that it isn't known.
+func Run(ctx context.Context, o Options) (Done, error) {
+	s := &source{dirs: o.Dirs, reconfigure: o.Reconfigure, say: o.Say, leader: newLeader(o.ID, o.Say)}
+	defer func() { s.close() }()
+	if err := reopen(ctx, s); err != nil {
+		return Done{}, err
+	}
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	open := newConnections()
+	defer open.close()
+	for _, port := range []struct {
+		net.Listener
+		serve func(net.Conn) error
+	}{{o.Quorum, s.leader.serve}, {o.Election, s.leader.elect}} {
+		defer port.Close()
+		wait.Go(func() { accept(port.Listener, o.From, open, o.Say, port.serve) })
+	}
+	mode, err := readOn(ctx, s, &o)
+	if err != nil {
+		return Done{}, err
+	}
+	return finish(s, &o, mode)
+}
+
+// readOn reads the log until ctx ends, and returns what the server was when it answered last.
+func readOn(ctx context.Context, s *source, o *Options) (mode string, err error) {
+	for ctx.Err() == nil {
+		a, err := s.poll(ctx, o.Ask)
+		if a.Mode != "" {
+			mode = a.Mode
+		}
+		if errors.Is(err, storage.ErrTailLost) || errors.Is(err, errAgain) {
+			o.Say(err.Error())
+			err = reopen(ctx, s)
+		}
+		if err != nil {
+			return mode, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pollInterval):
+		}
+	}
+	return mode, nil
+}
+
+// openTries is how often a reading is begun anew, whose files the server removes meanwhile.
+const openTries = 10
+
+// reopen begins a source, anew if need be.
+func reopen(ctx context.Context, s *source) (err error) {
+	for range openTries {
+		if err = s.open(); err == nil || !errors.Is(err, storage.ErrTailLost) && !errors.Is(err, errAgain) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pollInterval):
+		}
+	}
+	return err
+}
+
+// finish hands the observers the end of the log.
+func finish(s *source, o *Options, mode string) (Done, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
+	defer cancel()
+	if _, err := o.Ask(ctx); err == nil {
+		return Done{}, errors.New("the Zooid server still answers: what it does from now on, the observers won't have. Stop it first, then this command")
+	}
+	if mode != "leader" && mode != "standalone" {
+		return Done{}, fmt.Errorf("the server was %q when it answered last: only the leader's log has everything. Take zooid export of the leader's directory", mode)
+	}
+	if _, err := s.poll(ctx, nil); err != nil {
+		return Done{}, err
+	}
+	if err := storage.Describe(io.Discard, nil, o.Dirs...); err != nil {
+		return Done{}, err
+	}
+	l := s.leader
+	done := Done{Zxid: l.state.Zxid, Digest: l.state.Digest(), Znodes: l.state.Len(), Sessions: len(l.state.Sessions)}
+	if digest := migrate.ApacheDigest(s.tree); digest != done.Digest || done.Znodes != s.tree.NodeCount() {
+		return done, fmt.Errorf("the observers' tree has the digest %#x and %d znodes, Zooid's %#x and %d: take zooid export", done.Digest, done.Znodes, digest, s.tree.NodeCount())
+	}
+	s.tree.Sessions(func(session tree.Session) bool {
+		if session.Passwd != apachefiles.Passwd(session.ID) {
+			done.Strangers++
+		}
+		return true
+	})
+	for {
+		all, have := l.reached(done.Zxid)
+		slices.Sort(have)
+		if done.Observers = have; len(all) == len(have) && len(all) > 0 {
+			return done, nil
+		}
+		select {
+		case <-ctx.Done():
+			slices.Sort(all)
+			return done, fmt.Errorf("of the observers %d that are connected only %d have everything", all, have)
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// connections are those that are open.
+type connections struct {
+	mu     sync.Mutex
+	open   map[net.Conn]bool
+	closed bool
+}
+
+func newConnections() *connections { return &connections{open: map[net.Conn]bool{}} }
+
+func (c *connections) add(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.open) == connectionsMax {
+		return false
+	}
+	c.open[conn] = true
+	return true
+}
+
+func (c *connections) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, conn)
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for conn := range c.open { // all of them
+		conn.Close()
+	}
+}
+
+// accept serves the connections that come from the right addresses.
+func accept(l net.Listener, from []netip.Addr, open *connections, say func(string), serve func(net.Conn) error) {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(pollInterval)
+			continue
+		}
+		peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+		if err != nil || !slices.Contains(from, peer.Addr().Unmap()) || !open.add(conn) {
+			conn.Close()
+			continue
+		}
+		wait.Go(func() {
+			defer open.remove(conn)
+			if err := serve(conn); err != nil && !errors.Is(err, net.ErrClosed) {
+				say(err.Error())
+			}
+		})
+	}
+}
+
+// ParseAnswer reads the answer to srvr.
+func ParseAnswer(text string) (a Answer, err error) {
+	for line := range strings.Lines(text) {
+		fmt.Sscanf(line, "Zxid: 0x%x", &a.Zxid)
+		fmt.Sscanf(line, "Mode: %s", &a.Mode)
+	}
+	if a.Mode == "" {
+		return a, errors.New("its answer to srvr has no mode")
+	}
+	return a, nil
+}

@@ -1,0 +1,203 @@
+package moving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// A wayBack is a Zooid server, what leads Apache's observers beside it, and these observers.
+type wayBack struct {
+	t        *testing.T
+	program  string
+	config   string // of Zooid
+	quorum   string
+	election string
+	zooid    *server
+	lead     *server // addr is empty
+	apache   *ensemble
+}
+
+func newWayBack(t *testing.T, version string) *wayBack {
+	t.Helper()
+	w := &wayBack{t: t, program: zooid(t), quorum: freeport.Address(t), election: freeport.Address(t)}
+	addr, dir := freeport.Address(t), t.TempDir()
+	_, port, _ := strings.Cut(addr, ":")
+	w.config = filepath.Join(t.TempDir(), "zoo.cfg")
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nsnapCount=2000\nsession.apachePasswords=true\n", dir, port)
+	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.zooid = &server{addr: addr, dir: dir}
+	w.lead = &server{}
+	w.apache = &ensemble{t: t, version: version, options: []string{quietly}}
+	for id := 1; id <= 2; id++ {
+		s := &server{addr: freeport.Address(t), dir: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(s.dir, "myid"), fmt.Append(nil, id), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.apache.servers = append(w.apache.servers, s)
+		w.apache.configs = append(w.apache.configs, filepath.Join(s.dir, "zoo.cfg"))
+		w.apache.quorum = append(w.apache.quorum, freeport.Address(t))
+	}
+	return w
+}
+
+// run starts a command of Zooid's.
+func (w *wayBack) run(s *server, args ...string) {
+	w.t.Helper()
+	s.cmd, s.exited, s.output = exec.Command(w.program, args...), make(chan struct{}), &bytes.Buffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	cmd, exited := s.cmd, s.exited
+	go func() {
+		cmd.Wait()
+		close(exited)
+	}()
+	w.t.Cleanup(s.kill)
+}
+
+func (w *wayBack) startZooid(options ...string) {
+	w.t.Helper()
+	w.run(w.zooid, append([]string{"server", w.config, "-Dzookeeper.extendedTypesEnabled=true", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest}, options...)...)
+	for end := time.Now().Add(startPatience); !answers(w.zooid.addr); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("Zooid doesn't answer\n%s", w.zooid.output)
+		}
+	}
+}
+
+func (w *wayBack) startLead() {
+	w.run(w.lead, "migrate", "back", "-quorum", w.quorum, "-election", w.election, "-from", "127.0.0.1", w.config)
+}
+
+// configure writes the configuration of the Apache servers: as Zooid's observers, or as an ensemble of their own.
+func (w *wayBack) configure(observers bool) {
+	role, lines := "participant", ""
+	if observers {
+		_, election, _ := strings.Cut(w.election, ":")
+		role, lines = "observer", fmt.Sprintf("peerType=observer\nstandaloneEnabled=false\nserver.0=%s:%s:participant\n", w.quorum, election)
+	}
+	for i, quorum := range w.apache.quorum {
+		_, election, _ := strings.Cut(freeport.Address(w.t), ":")
+		lines += fmt.Sprintf("server.%d=%s:%s:%s\n", i+1, quorum, election, role)
+	}
+	for i, s := range w.apache.servers {
+		_, port, _ := strings.Cut(s.addr, ":")
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s", s.dir, port, lines)
+		if err := os.WriteFile(w.apache.configs[i], []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// zxid is the last one that a server has applied; "" if it doesn't serve.
+func zxidOf(s *server) string {
+	_, after, _ := strings.Cut(word(s.addr, "srvr"), "Zxid: ")
+	zxid, _, _ := strings.Cut(after, "\n")
+	return zxid
+}
+
+// caughtUp waits until both observers are where Zooid is.
+func (w *wayBack) caughtUp() {
+	w.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		want := zxidOf(w.zooid)
+		one, two := zxidOf(w.apache.servers[0]), zxidOf(w.apache.servers[1])
+		if want != "" && one == want && two == want {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("Zooid is at %q, the observers at %q and %q\n%s\n%.3000s", want, one, two, w.lead.output, w.apache.servers[0].output)
+		}
+	}
+}
+
+// TestWayBack: Apache's observers follow a Zooid server live, through kill -9 of each of the three kinds of processes; then Zooid
+// stops, and they become an ensemble, which has every znode, and in which a session of Zooid's goes on.
+func TestWayBack(t *testing.T) {
+	need(t)
+	for i, version := range []string{"3.8.4", "3.9.5"} {
+		t.Run(version, func(t *testing.T) { wayBackOnce(t, version, *firstSeed+uint64(i)) })
+	}
+}
+
+func wayBackOnce(t *testing.T, version string, seed uint64) {
+	w := newWayBack(t, version)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	w.startZooid("-Dznode.container.checkIntervalMs=300") // containers and TTL znodes go meanwhile
+	l := startLoad(w.zooid.addr, seed, true)
+	time.Sleep(time.Second)
+	w.startLead()
+	w.configure(true)
+	w.apache.start(0)
+	w.apache.start(1)
+	time.Sleep(5 * time.Second)
+	w.apache.servers[0].kill()
+	time.Sleep(500 * time.Millisecond)
+	w.apache.start(0)
+	l.end()
+	w.caughtUp()
+	t.Log(w.lead.output)
+	w.lead.kill()
+	l = startLoad(w.zooid.addr, seed+100, true)
+	w.startLead()
+	time.Sleep(2 * time.Second)
+	l.end()
+	w.zooid.kill()
+	w.startZooid(quietly)
+	mine := open(t, w.zooid, zk.Options{})
+	if _, err := mine.Create(ctx, "/mine", []byte("x"), zk.ModeEphemeral, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	l = startLoad(w.zooid.addr, seed+200, true)
+	time.Sleep(2 * time.Second)
+	l.end()
+	w.caughtUp()
+	session := mine.Detach()
+	want := readOut(t, w.zooid)
+
+	w.zooid.kill()
+	w.lead.cmd.Process.Signal(syscall.SIGINT)
+	<-w.lead.exited
+	t.Log(w.lead.output)
+	if code := w.lead.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(w.lead.output.String(), "the observers [1 2] have everything") {
+		t.Fatalf("exit code %d\n%s\n%.3000s", code, w.lead.output, w.apache.servers[0].output)
+	}
+	for _, s := range w.apache.servers {
+		s.kill()
+		if out := s.output.String(); strings.Contains(out, "igests are not matching") || strings.Contains(out, "Digest mismatch") {
+			t.Errorf("Apache finds another digest:\n%.3000s", out)
+		}
+		if out, err := exec.Command(w.program, "migrate", "compare", w.zooid.dir, s.dir).CombinedOutput(); err != nil {
+			kept, mkErr := os.MkdirTemp("", "wayback-")
+			copyErr := errors.Join(mkErr, os.CopyFS(filepath.Join(kept, "zooid"), os.DirFS(w.zooid.dir)), os.CopyFS(filepath.Join(kept, "apache"), os.DirFS(s.dir)),
+				os.WriteFile(filepath.Join(kept, "apache.out"), s.output.Bytes(), 0o600))
+			t.Fatalf("%s\nthe directories are kept in %s (%v)", out, kept, copyErr)
+		}
+	}
+	w.configure(false)
+	w.apache.start(0)
+	w.apache.start(1)
+	w.apache.await()
+	compareReadOuts(t, without(want), without(readOut(t, w.apache.servers[0])))
+	resumed := open(t, w.apache.servers[1], zk.Options{Resume: session})
+	stat, err := resumed.Set(ctx, "/mine", []byte("y"), -1)
+	if err != nil || stat.EphemeralOwner != session.ID {
+		t.Errorf("the session's ephemeral znode has %+v, %v; the session is %#x", stat, err, session.ID)
+	}
+}
