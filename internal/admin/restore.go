@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -47,7 +48,7 @@ func (c *call) restore() {
 	}
 	znodes, err := c.admin.opt.Znodes(file)
 	if err != nil {
-		c.fail(http.StatusBadRequest, "The body is no snapshot to restore: "+err.Error())
+		c.fail(http.StatusBadRequest, "The body is no snapshot to restore: "+strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		return
 	}
 	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(restoreTimeout + answerTimeout))
