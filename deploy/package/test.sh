@@ -108,7 +108,8 @@ if [ -z "$bare" ]; then
 	[ "$(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)" = "root zooid 640" ] || fail "the configuration is $(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)"
 fi
 grep -qx clientPort=2181 "$root/etc/zooid/zoo.cfg" || fail "the configuration's port is another one"
-sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cfg" # that of the machine may be taken
+own_port() { sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cfg"; } # that of the machine may be taken
+own_port
 as zooid doctor /etc/zooid/zoo.cfg || fail "doctor finds faults in what the package installs"
 [ -s "$root/usr/share/man/man1/zooid-server.1" ] && [ -s "$root/usr/share/bash-completion/completions/zooid" ] || fail "man pages or completion"
 start
@@ -134,6 +135,7 @@ if [ -z "$bare" ]; then
 	inside dpkg -P zooid >/dev/null
 	ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the purge took the data"
 	install_package "$second"
+	own_port # the purge took the configuration, as it should
 	start
 	cli get /kept | grep -q "what a client wrote" || fail "after the purge the znode is gone"
 	stop
