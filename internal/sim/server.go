@@ -200,6 +200,7 @@ func (l *life) open(b quorum.Beginning) {
 		return
 	}
 	l.dir = dir
+	s.lastMoved = l.w.now // it may have waited long for somebody to let it in
 	if why := l.w.ledger.recovered(s, dir); why != "" {
 		s.forgot(why)
 		return
