@@ -30,7 +30,11 @@ func TestGoodHistoriesPass(t *testing.T) {
 		{name: "crashes", crashes: true},
 		{name: "crashes, unnumbered", crashes: true, unnumbered: true},
 	} {
-		for seed := range uint64(8) {
+		seeds := uint64(8)
+		if testing.Short() {
+			seeds = 1
+		}
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", kind.name, seed), func(t *testing.T) {
 				e := newEnsemble(seed, 8)
 				e.crashes, e.gentle, e.prompt, e.unnumbered = kind.crashes, kind.gentle, kind.prompt, kind.unnumbered

@@ -159,6 +159,9 @@ func (d *patient) notification(persistent bool) int {
 }
 
 func TestEveryDamageIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short")
+	}
 	kinds := map[string][]*history.History{}
 	for seed := range uint64(4) {
 		e := newEnsemble(seed+50, 8)

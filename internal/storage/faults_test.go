@@ -92,7 +92,7 @@ func countCalls(t *testing.T, seed uint64, steps int) []Call {
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{}
-	for seed := uint64(1); seed <= 5; seed++ {
+	for seed := uint64(1); seed <= atMost(5); seed++ {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		for n, c := range countCalls(t, seed, 40) {
 			kinds[c.Op]++
@@ -110,6 +110,14 @@ func TestEveryCallFails(t *testing.T) {
 			t.Errorf("no %s call failed: the script does not do what this test is for", op)
 		}
 	}
+}
+
+// atMost is how many seeds are tried: one where the run is to be short.
+func atMost(seeds uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return seeds
 }
 
 func failCall(seed uint64, n int, fault error, rng *rand.Rand) string {
@@ -153,7 +161,7 @@ func failCall(seed uint64, n int, fault error, rng *rand.Rand) string {
 func TestKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	killed := errors.New("killed")
-	for seed := uint64(20); seed < 26; seed++ {
+	for seed := uint64(20); seed < 20+atMost(6); seed++ {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		for n, c := range countCalls(t, seed, 40) {
 			fs := NewMemFS()

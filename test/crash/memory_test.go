@@ -17,9 +17,11 @@ const (
 	memoryZnode = 136
 )
 
-// memoryPatience is how long it may take until free memory has been given back. An idle server
-// collects its garbage every two minutes, and gives memory back after that little by little.
+// memoryPatience is how long it may take until free memory has been given back, little by little.
 const memoryPatience = 5 * time.Minute
+
+// workBytes is what each write has meanwhile.
+const workBytes = 32 << 10
 
 // holder fills and empties one server by pipelines.
 type holder struct {
@@ -75,13 +77,25 @@ func (h *holder) thin(n, keep int) {
 func (h *holder) fits(data, znodes int64) {
 	h.t.Helper()
 	bound, took := 2*data+memoryZnode*znodes+memoryFixed, int64(0)
-	for end := time.Now().Add(memoryPatience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(memoryPatience); time.Now().Before(end); h.work() {
 		if took = h.s.Memory(); took <= bound {
 			h.t.Logf("%d MiB of data take %d MiB", data>>20, took>>20)
 			return
 		}
 	}
 	h.t.Errorf("%d MiB of data take %d MiB, the bound is %d", data>>20, took>>20, bound>>20)
+}
+
+// work writes a few MiB to one znode, so that garbage is collected long before two idle minutes are over.
+func (h *holder) work() {
+	h.t.Helper()
+	ctx := context.Background()
+	for range 100 {
+		if _, err := h.c.Set(ctx, "/held-0000000", make([]byte, workBytes), zk.AnyVersion); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
 }
 
 // TestMemoryOfSparseData deletes all but one of each 71 znodes of 900 bytes, in the order in
