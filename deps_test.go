@@ -23,7 +23,8 @@ internal/metrics:
 internal/metrics/expose: internal/metrics internal/socket
 internal/lograte:
 internal/audit:
-internal/config:  authprovider internal/runbook
+internal/limit:
+internal/config:  authprovider internal/limit internal/runbook
 internal/runbook:
 internal/freeport:
 authprovider:
@@ -58,10 +59,10 @@ internal/migrate/back: jute internal/config internal/fourletter/ask internal/mig
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
 internal/busiest: jute internal/auth
-internal/replica: authprovider jute internal/auth internal/busiest internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
-internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit
+internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit internal/limit
 internal/admin:   jute internal/busiest internal/config internal/fourletter internal/lograte internal/metrics internal/quorum internal/replica internal/storage internal/socket
 internal/history: jute
 internal/traffic: jute internal/history
@@ -76,11 +77,11 @@ internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
-internal/cli:     jute zk internal/access internal/config internal/export internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
+internal/cli:     jute zk internal/access internal/config internal/limit internal/export internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
 internal/cli/advice:
 internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
 internal/cli/subtree: zk internal/cli/advice internal/cli/screen
-internal/sim:     jute internal/auth internal/config internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
+internal/sim:     jute internal/auth internal/config internal/limit internal/tree internal/storage internal/quorum internal/replica internal/restore internal/check internal/history internal/traffic
 zk:               jute internal/sasl
 zk/gozk/zk:       zk jute internal/fourletter/ask
 zk/recipe:        zk
@@ -88,7 +89,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/switchover internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit
+cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/switchover internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -24,10 +24,10 @@ const (
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
-	"cmd/zooid":        5250,
+	"cmd/zooid":        5300,
 	"internal/check":   5100,
-	"internal/cli":     6700,
-	"internal/replica": 6000,
+	"internal/cli":     6850,
+	"internal/replica": 6700,
 	"internal/sim":     6000,
 	"internal/storage": 5750,
 	"internal/tree":    6500,

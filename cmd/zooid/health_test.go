@@ -103,7 +103,8 @@ func TestAliveWithoutAQuorum(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	clients := port(t)
-	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t), "4lw.commands.whitelist=ruok")
+	p := startServer(t, "clientPort="+clients, "admin.enableServer=true", "admin.serverPort="+port(t), "4lw.commands.whitelist=ruok",
+		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=")
 	before, err := os.ReadFile(p.file)
 	if err != nil {
 		t.Fatal(err)
@@ -127,11 +128,11 @@ func TestReload(t *testing.T) {
 	if text := word("conf"); !strings.Contains(text, "not in the whitelist") {
 		t.Errorf("conf before: %s", text)
 	}
-	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=7\nsnapCount=1234")
+	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=7\nlimits.path=depth=2\nsnapCount=1234")
 	p.cmd.Process.Signal(syscall.SIGHUP)
 	p.await("was read again")
 	log := p.log.String()
-	if !strings.Contains(log, `inForce="[4lw.commands.whitelist maxClientCnxns]" needRestart=[snapCount]`) {
+	if !strings.Contains(log, `inForce="[4lw.commands.whitelist limits.path maxClientCnxns]" needRestart=[snapCount]`) {
 		t.Errorf("the log says\n%s", log)
 	}
 	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=7\n") {
@@ -139,6 +140,27 @@ func TestReload(t *testing.T) {
 	}
 	if text := word("ruok"); !strings.Contains(text, "not in the whitelist") {
 		t.Errorf("ruok after SIGHUP: %s", text)
+	}
+	if code, text := runZooid("cli", "-server", "127.0.0.1:"+clients, "create", "-p", "/a/b/c"); code == 0 || !strings.Contains(text, "uota") {
+		t.Errorf("a path of three parts, where two are allowed: %d, %s", code, text)
+	}
+	limits := func(line string) (int, string) {
+		return runZooid(append([]string{"limits", "-server", "127.0.0.1:" + clients, "-auth", "digest:super:test"}, strings.Fields(line)...)...)
+	}
+	if code, text := limits("set / depth=3"); code != 0 {
+		t.Errorf("zooid limits set: %d, %s", code, text)
+	}
+	if code, text := runZooid("cli", "-server", "127.0.0.1:"+clients, "create", "-p", "/a/b/c"); code != 0 {
+		t.Errorf("a path of three parts, where zooid limits allows three: %d, %s", code, text)
+	}
+	if code, text := limits("list"); code != 0 || !strings.Contains(text, "/ depth=3\n") {
+		t.Errorf("zooid limits list: %d, %s", code, text)
+	}
+	if code, text := limits("set connection depth=3"); code == 0 || !strings.Contains(text, "no limit of the scope") {
+		t.Errorf("a limit that connections don't have: %d, %s", code, text)
+	}
+	if code, text := limits("delete /"); code != 0 {
+		t.Errorf("zooid limits delete: %d, %s", code, text)
 	}
 	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=8\ntickTime=0")
 	if code, text := runZooid("reload", p.file); code != exitUnreachable || !strings.Contains(text, "tickTime") {
@@ -150,7 +172,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("conf after a wrong file: %s", text)
 	}
 	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=9")
-	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: maxClientCnxns\nneeds a restart: nothing\n" {
+	if code, text := runZooid("reload", p.file); code != 0 || text != "in force: limits.path, maxClientCnxns\nneeds a restart: nothing\n" {
 		t.Errorf("zooid reload: %d, %s", code, text)
 	}
 	if text := word("conf"); !strings.Contains(text, "maxClientCnxns=9\n") {

@@ -14,13 +14,14 @@ import (
 	"github.com/zooid-project/zooid/internal/admin"
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/server"
 )
 
 // reloadable are the keys that a reload puts in force. All others need a restart.
 var reloadable = []string{
-	"maxClientCnxns", "maxCnxns", "4lw.commands.whitelist", "log.level",
+	"maxClientCnxns", "maxCnxns", "limits.connection", "limits.address", "limits.identity", "limits.path", "4lw.commands.whitelist", "log.level",
 	"DigestAuthenticationProvider.superDigest", "X509AuthenticationProvider.superUser", "superUser", "letAnySaslUserDoX",
 }
 
@@ -40,6 +41,7 @@ type reloader struct {
 	mu     sync.Mutex
 	began  *config.Config // what the server was started with
 	now    *config.Config // what was read last
+	given  *config.Config // what the server that runs was opened with
 	stores []server.Stores
 	logins *sasl.Following // nil if there is no login file
 	server *server.Server  // nil while there is none
@@ -79,18 +81,23 @@ func (r *reloader) serve(s *server.Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.server = s
+	if r.given == r.now {
+		return // an entry may have panicked since, and then limits can't be set any more
+	}
 	s.SetLimits(limits(r.now))
 	s.SetSuperusers(superusers(r.now))
 }
 
-// configure gives a server that is about to open the superusers that were read last. A nil reloader ignores it.
+// configure gives a server that is about to open the settings that were read last. A nil reloader ignores it.
 func (r *reloader) configure(o *server.Options) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u := superusers(r.now)
+	r.given = r.now
+	l, u := limits(r.now), superusers(r.now)
+	o.MaxClientConnections, o.MaxConnections, o.FourLetterWords, o.Serving.Limits = l.MaxClientConnections, l.MaxConnections, l.FourLetterWords, l.Clients
 	o.Auth.SuperDigest, o.Auth.SASLSuperUsers, o.Auth.X509SuperUser, o.Auth.AnySASLUser = u.Digest, u.SASL, u.X509, u.AnySASL
 }
 
@@ -105,10 +112,21 @@ func (r *reloader) canReload(key string) bool {
 	return slices.Contains(reloadable, key) || r.logins != nil && slices.Contains(reloadableLogins, key)
 }
 
+// clientLimits are those of cfg, which was read without an error.
+func clientLimits(cfg *config.Config) [limit.Scopes]limit.Set {
+	l := &cfg.Limits
+	var sets [limit.Scopes]limit.Set
+	for s, text := range [limit.Scopes]string{l.Connection, l.Address, l.Identity, l.Path} {
+		sets[s], _ = limit.Parse(limit.Scope(s), text, limit.Default(limit.Scope(s)))
+	}
+	return sets
+}
+
 // limits are the settings of cfg that can be changed while a server runs.
 func limits(cfg *config.Config) server.Limits {
 	return server.Limits{
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns, FourLetterWords: words(cfg.FourLetter),
+		Clients: clientLimits(cfg),
 	}
 }
 

@@ -265,7 +265,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		Backlog: cfg.Limits.ListenBacklog,
 		Serving: server.Serving{
 			Tick: cfg.TickTime, SessionTimeoutMin: cfg.Sessions.MinTimeout, SessionTimeoutMax: cfg.Sessions.MaxTimeout,
-			MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding,
+			MaxFrame: cfg.Limits.JuteMaxBuffer, MaxOutstanding: cfg.Limits.GlobalOutstanding, Limits: clientLimits(cfg),
 			SlowRequest: cfg.Log.Slow, SnapCount: cfg.Storage.SnapCount, SnapBytes: snapBytes(&cfg.Storage),
 		},
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,

@@ -33,7 +33,7 @@ type Throttle struct {
 func (t *Throttle) Allows(address jute.ID, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	paid, known := t.failed[neighbourhood(address.ID)]
+	paid, known := t.failed[Neighbourhood(address.ID)]
 	return !known || paid-now <= (FailedLoginsBurst-1)*failedLoginEvery
 }
 
@@ -41,7 +41,7 @@ func (t *Throttle) Allows(address jute.ID, now int64) bool {
 func (t *Throttle) Failed(address jute.ID, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := neighbourhood(address.ID)
+	key := Neighbourhood(address.ID)
 	paid, known := t.failed[key]
 	switch {
 	case known:
@@ -58,9 +58,9 @@ func (t *Throttle) Failed(address jute.ID, now int64) {
 	t.failed[key] = max(paid, now) + failedLoginEvery
 }
 
-// neighbourhood returns what counts as one address: an IPv4 address, or the 64 bits of an
+// Neighbourhood returns what counts as one address: an IPv4 address, or the 64 bits of an
 // IPv6 address that tell its network, since a host may have all addresses of that.
-func neighbourhood(address string) string {
+func Neighbourhood(address string) string {
 	groups := 0
 	for i := range len(address) {
 		if address[i] == ':' {

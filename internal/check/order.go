@@ -59,7 +59,7 @@ func (c *checker) place() []item {
 		case o.rep < 0 || !o.numbered() || o.conn.session == nil:
 		case !o.kind.IsWrite():
 			items = append(items, item{readKey(o.zxid), int32(i)})
-		case c.exact || unordered(o.code) || c.unwritten(o.conn.session):
+		case c.exact || o.unordered() || c.unwritten(o.conn.session):
 		default:
 			if o.own != o.zxid && !c.opt.ReadWindow {
 				c.violate(X2, fmt.Sprintf("the reply to a %s carries zxid %#x, its Stat says the change was %#x", o.kind, o.zxid, o.own), int(o.rep), int(o.req))

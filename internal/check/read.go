@@ -34,6 +34,9 @@ func (m *mismatch) String() string {
 func (c *checker) read(o *op) mismatch {
 	w := c.readingOf(o)
 	c.reading = o
+	if w.code == jute.ErrThrottledOp {
+		return mismatch{} // a limit refused it before it was read
+	}
 	switch w.kind {
 	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
 		return c.readNode(w.kind, w.at, w.identities(), &w.shown)

@@ -150,7 +150,7 @@ func (c *checker) attribute(e *history.Entry, i int32) {
 func (c *checker) unlogged() {
 	for i := range c.ops {
 		o := &c.ops[i]
-		if o.rep < 0 || o.conn.session == nil || !o.kind.IsWrite() || unordered(o.code) || o.zxid <= 0 ||
+		if o.rep < 0 || o.conn.session == nil || !o.kind.IsWrite() || o.unordered() || o.zxid <= 0 ||
 			c.entryOf[i] < 0 && c.unwritten(o.conn.session) {
 			continue
 		}
@@ -173,7 +173,7 @@ func (c *checker) holes() {
 	newest := make([]int64, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
-		if !o.kind.IsWrite() || o.conn.session == nil || o.rep >= 0 && unordered(o.code) {
+		if !o.kind.IsWrite() || o.conn.session == nil || o.rep >= 0 && o.unordered() {
 			continue
 		}
 		at := c.entryOf[i]

@@ -264,6 +264,9 @@ func (c *checker) answer(w *reading) {
 	if s := w.conn.session; c.exact && s.endZxid != 0 && w.zxid >= s.endZxid && !c.heardEnd(s, o.rep) {
 		c.violate(S2, fmt.Sprintf("session %#x ended at zxid %#x, and its %s was answered at zxid %#x", s.id, s.endZxid, w.kind, w.zxid), int(o.rep), int(o.req))
 	}
+	if w.code == jute.ErrThrottledOp {
+		return // a limit refused it: no watch was armed or removed
+	}
 	switch w.kind {
 	case jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpWhoAmI:
 		return

@@ -294,7 +294,7 @@ func (c *checker) reply(k *conn, e *history.Event, i int) {
 		return
 	}
 	switch {
-	case o.kind.IsWrite() && !unordered(o.code):
+	case o.kind.IsWrite() && !o.unordered():
 		c.acknowledged(k, o, e, i)
 	case o.kind == jute.OpSync && e.Zxid < o.floor && !c.opt.SyncWeak && e.Code() == jute.OK:
 		c.violate(X9, fmt.Sprintf("sync answered at zxid %#x, but zxid %#x had been acknowledged before the sync was sent", e.Zxid, o.floor), i, int(o.req))
@@ -313,7 +313,7 @@ func (o *op) numbered() bool {
 // stateless says whether o's reply needs no zxid: authentication sees no state,
 // nor does a refusal.
 func (o *op) stateless() bool {
-	return o.kind == jute.OpPing || o.kind == jute.OpAuth || o.kind == jute.OpSASL || unordered(o.code)
+	return o.kind == jute.OpPing || o.kind == jute.OpAuth || o.kind == jute.OpSASL || o.unordered()
 }
 
 // unnumbered checks a reply without zxid, which nothing else can be checked of.
@@ -430,14 +430,16 @@ func (c *checker) keepForHear(k *conn, i int) {
 	*share = append(*share, int32(i))
 }
 
-// unordered says whether a code means that a write was refused before it had a
-// place in the order.
-func unordered(code jute.Code) bool {
-	switch code {
+// unordered says whether o was refused before it had a place in the order. Limits of clients are enforced there too,
+// and their replies carry no zxid.
+func (o *op) unordered() bool {
+	switch o.code {
 	case jute.ErrSessionExpired, jute.ErrSessionMoved, jute.ErrUnknownSession, jute.ErrThrottledOp, jute.ErrNotReadOnly,
 		jute.ErrUnimplemented, jute.ErrSessionClosedRequireSASLAuth, jute.ErrOperationTimeout, jute.ErrConnectionLoss,
 		jute.ErrSystemError, jute.ErrReconfigDisabled:
 		return true
+	case jute.ErrQuotaExceeded:
+		return o.zxid == 0
 	}
 	return false
 }

@@ -24,7 +24,7 @@ func topics() []topic {
 		{"Copy and compare", []string{"cp", "mv", "mirror", "diff", "export", "import"}},
 		{"Watch", []string{"watch", "addWatch", "removewatches", "printwatches"}},
 		{"Permissions", []string{"getAcl", "setAcl", "acl explain", "addauth", "whoami"}},
-		{"Quotas", []string{"setquota", "listquota", "delquota"}},
+		{"Quotas and limits", []string{"setquota", "listquota", "delquota", "limits set", "limits get", "limits list", "limits delete"}},
 		{"Servers", []string{"top", "stat top", "4lw", "session list", "config", "reconfig"}},
 		{"This shell", []string{"help", "history", "redo", "connect", "close", "version", "quit", "exit"}},
 	}

@@ -110,6 +110,10 @@ type Limits struct {
 	TLSHandshakes      int           // TLS handshakes at once; -1 has no limit
 	SessionlessTimeout time.Duration // a connection without a session is closed after this
 	TCPKeepAlive       bool          // the system probes client connections on which nothing moves
+	Connection         string        // limits of each connection, where zooid limits sets none
+	Address            string        // limits of each client address, likewise
+	Identity           string        // limits of each identity that clients prove, likewise
+	Path               string        // limits of each znode, likewise
 }
 
 // Quorum is what a server knows of its ensemble.

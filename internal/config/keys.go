@@ -63,8 +63,8 @@ const (
 	whySnapshot = "snapshots have a format of their own here"
 	whyReloads  = "key and trust stores that change are always read again, for the connections that begin then"
 	whyKerberos = "a server needs its keytab alone and asks for no tickets"
-	whyConnects = "new connections are not throttled; maxCnxns, maxClientCnxns and memory.limit bound them"
-	whyThrottle = "requests are not throttled one by one; globalOutstandingLimit and memory.limit bound them"
+	whyConnects = "connects=N in limits.address bounds how fast connections begin; maxCnxns, maxClientCnxns and memory.limit how many there are"
+	whyThrottle = "requests=N in limits.connection, limits.address and limits.identity bounds them, as globalOutstandingLimit and memory.limit do"
 	whyDial     = "servers give each other a second to connect, and try again until they succeed"
 )
 

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/zooid-project/zooid/internal/limit"
+
 // basicKeys are the ports, directories and the tick; ports are -1 until given.
 func basicKeys() []key {
 	return []key{
@@ -74,6 +76,10 @@ func limitKeys() []key {
 	return []key{
 		honour("globalOutstandingLimit", asProp, integer, "1000", func(c *Config) any { return &c.Limits.GlobalOutstanding }).in(1, int32Max),
 		honour("memory.limit", asProp, long, "0", func(c *Config) any { return &c.Limits.Memory }).in(-1, 1<<62),
+		honour("limits.connection", asProp, text, limit.Default(limit.Connection).Text(limit.Connection), func(c *Config) any { return &c.Limits.Connection }),
+		honour("limits.address", asProp, text, limit.Default(limit.Address).Text(limit.Address), func(c *Config) any { return &c.Limits.Address }),
+		honour("limits.identity", asProp, text, limit.Default(limit.Identity).Text(limit.Identity), func(c *Config) any { return &c.Limits.Identity }),
+		honour("limits.path", asProp, text, limit.Default(limit.Path).Text(limit.Path), func(c *Config) any { return &c.Limits.Path }),
 		honour("maxCnxns", asProp, integer, "0", func(c *Config) any { return &c.Limits.MaxCnxns }).in(-1, int32Max).orBelow(),
 		honour("maxClientCnxns", inFile, integer, "60", func(c *Config) any { return &c.Limits.MaxClientCnxns }).in(-1, int32Max).orBelow(),
 		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max).orBelow(),

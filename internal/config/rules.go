@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zooid-project/zooid/internal/limit"
 )
 
 // applyRules checks and completes settings that depend on several keys. The order is that of Apache's startup.
@@ -114,6 +116,11 @@ func (l *loader) sessionRules() {
 }
 
 func (l *loader) limitRules() {
+	for s, text := range [limit.Scopes]string{l.c.Limits.Connection, l.c.Limits.Address, l.c.Limits.Identity, l.c.Limits.Path} {
+		if _, err := limit.Parse(limit.Scope(s), text, limit.Set{}); err != nil {
+			l.fail("ZD-1002", "limits."+limit.Scope(s).String(), "%v", err)
+		}
+	}
 	if l.c.Tree.SkipACL {
 		l.warnAt("ZD-1026", l.given["skipACL"], "skipACL", "ACCESS CONTROL IS OFF: any client may read and change every znode")
 	}

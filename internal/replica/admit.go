@@ -20,12 +20,15 @@ const (
 	notInForce          // some member's version doesn't know the operation
 	notReadOnly         // it needs the log, and this server is read-only
 	noRoom              // the disk or memory has no room for it
+	tooFast             // a limit in a second of its path is used up
+	tooMuch             // it exceeds a limit of its path or session
 )
 
 // refusals are the codes that requests are refused with.
 var refusals = [...]jute.Code{
 	noSuchOp: jute.ErrUnimplemented, notInForce: jute.ErrUnimplemented, notReadOnly: jute.ErrNotReadOnly,
-	noRoom: jute.ErrThrottledOp, // which says that it was not executed
+	noRoom: jute.ErrThrottledOp, tooFast: jute.ErrThrottledOp, // which says that it was not executed
+	tooMuch: jute.ErrQuotaExceeded,
 }
 
 // refuses reports whether the request is not done at all.
@@ -57,13 +60,20 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		return notReadOnly, nil
 	case op.kind == kindRefused || op == &opReplace && !c.mayReplace:
 		return noSuchOp, nil
-	case !op.isWrite() || ends:
+	}
+	if b := t.bounds; b != nil && b.concerns(t.r, op, len(body)) {
+		if v := t.within(b, op, body); v != taken {
+			c.refused = c.refused || op.isWrite()
+			return v, nil
+		}
+	}
+	if !op.isWrite() {
 		if !t.affords(op, body) {
 			return noRoom, nil
 		}
 		return taken, nil
 	}
-	if t.r.noRoom.Load() || !t.affords(op, body) {
+	if !ends && (t.r.noRoom.Load() || !t.affords(op, body)) {
 		c.refused = true
 		return noRoom, nil
 	}
@@ -114,6 +124,8 @@ func (r *Replica) refuse(c *Client, out []byte, v verdict, xid int32) []byte {
 	case noSuchOp:
 		h.Zxid = -1
 		c.closeLocked("it sent an operation that does not exist or is not for clients")
+	case tooMuch:
+		h.Zxid = 0 // a quota's refusal has one of its own; this one has no place in the order
 	}
 	h.Err = refusals[v]
 	return jute.AppendReply(out, h, nil)

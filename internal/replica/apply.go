@@ -43,6 +43,7 @@ func (r *Replica) Apply(entries []quorum.Entry) (err error) {
 	}
 	r.writes.flush()
 	r.answers.flush(r)
+	r.noteSizes()
 	push = r.flush()
 	r.broken.entry = quorum.Entry{} // its memory is the log's
 	r.broken.applying.Store(false)
@@ -87,6 +88,7 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	}
 	for i := range res.Events {
 		r.changed(&res.Events[i], res)
+		r.noteBounds(&res.Events[i])
 		r.fire(&res.Events[i], res.Zxid, now)
 	}
 	switch res.Op {

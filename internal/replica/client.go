@@ -83,10 +83,17 @@ type Client struct {
 	changing  atomic.Int32              // reconfigs in unanswered; only the reader adds
 	touched   bool                      // is in Replica.touched
 	input     atomic.Int64              // bytes of the reader's buffer
-	refused   bool                      // a write was, and the client may not know it yet; owned by the reader
-	waits     int                       // entries of syncs.waiting; guarded by syncs.mu
-	gone      bool                      // those are of no use; guarded by syncs.mu
-	awaits    bool                      // is in unanswered.waiting; guarded by unanswered.mu
+
+	// For whom it counts, and what it used; owned by the reader, see pace.go.
+	byAddress, byIdentity *owner // nil if none
+	used                  rates
+	pause, pacedSince     int64        // ns
+	toldLimit             atomic.Int64 // now (ns) of the last line of the log about limits
+
+	refused bool // a write was, and the client may not know it yet; owned by the reader
+	waits   int  // entries of syncs.waiting; guarded by syncs.mu
+	gone    bool // those are of no use; guarded by syncs.mu
+	awaits  bool // is in unanswered.waiting; guarded by unanswered.mu
 
 	stats   clientStats
 	sampled busiest.Client // guarded by mu

@@ -62,6 +62,9 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 		r.meters.ends[sessionRefused].Inc()
 		return refusal(why)
 	}
+	if !r.belongs(c) {
+		return refusal(tooManyOfIdentity)
+	}
 	r.register(c, req)
 	if req.SessionID != 0 {
 		r.meters.reconnected.Inc()
@@ -318,6 +321,8 @@ func (r *Replica) Disconnected(c *Client) {
 		}
 	}
 	r.mu.Unlock()
+	r.addresses.leave(c.byAddress)
+	r.identified.leave(c.byIdentity)
 	r.syncs.forget(c)
 	count, bytes := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))

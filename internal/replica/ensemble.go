@@ -156,6 +156,8 @@ func (r *Replica) become(t *tree.Tree) {
 	defer r.mu.Unlock()
 	r.tree = t
 	r.noteLevel()
+	r.boundsChanged = true
+	r.noteSizes()
 	r.digests.note(t.LastIndex(), t.Digest())
 	r.catchUp()
 	for _, c := range r.clientsByID() {

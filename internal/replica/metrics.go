@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -54,6 +55,7 @@ type Meters struct {
 	LastFsync    atomic.Int64                     // ns
 	ends         [sessionEnds]*metrics.Counter    // of sessions
 	leaderLosses map[quorum.Loss]*metrics.Counter // by why
+	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients
 }
 
 // sessionEnd says how a session, or a client's claim to one, ended.
@@ -123,6 +125,8 @@ func NewMeters(r *metrics.Registry) *Meters {
 	m.Stages = newStages(r)
 	copy(m.ends[:], r.Counters("zooid_sessions_ended_total", "Sessions that ended, and connections that lost or didn't get theirs.", "how",
 		"closed", "expired", "moved", "refused"))
+	copy(m.exceeded[:], r.Counters("zooid_limits_exceeded_total", "Requests and connections that were refused or held back by a limit of clients.", "scope",
+		limit.Connection.String(), limit.Address.String(), limit.Identity.String(), limit.Path.String()))
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()
 	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.", "why", why...) {

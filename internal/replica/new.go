@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/lograte"
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/quorum"
@@ -80,6 +81,8 @@ type Serving struct {
 	// LocalSessionsUpgrading (localSessionsUpgradingEnabled) they become global when
 	// they ask for one.
 	LocalSessions, LocalSessionsUpgrading bool
+
+	Limits [limit.Scopes]limit.Set // of clients (limits.connection, …), where the tree has none
 
 	SlowRequest time.Duration // what takes as long is logged (log.slowRequestMs); 0 for nothing
 
@@ -170,6 +173,8 @@ func New(o Options) *Replica {
 	r.slow, r.slowLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.noteLevel()
+	r.ownBounds, r.boundsChanged = o.Limits, true
+	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax = int64(o.MaxOutstanding), unansweredTotalMax
 	r.digests.note(r.tree.LastIndex(), r.tree.Digest()) // what was wrong before the start is found by the first entry after it
 	return r

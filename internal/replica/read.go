@@ -50,6 +50,9 @@ func (r *Replica) readExists(c *Client, out, body []byte) ([]byte, jute.Code) {
 	if !ok {
 		return out, jute.ErrMarshallingError
 	}
+	if wanted && !r.mayWatch(c) {
+		return out, jute.ErrThrottledOp
+	}
 	out, code := r.tree.AppendExists(out, path, c.identities())
 	if wanted && (code == jute.OK || code == jute.ErrNoNode) {
 		r.watch(c, path, watch.Data)
@@ -62,6 +65,9 @@ func (r *Replica) readWatched(c *Client, out, body []byte, kind watch.Kind, read
 	path, wanted, ok := pathWatch(body)
 	if !ok {
 		return out, jute.ErrMarshallingError
+	}
+	if wanted && !r.mayWatch(c) {
+		return out, jute.ErrThrottledOp
 	}
 	out, code := read(r.tree, out, path, c.identities())
 	if wanted && code == jute.OK {
@@ -132,6 +138,9 @@ func (r *Replica) readAddWatch(c *Client, out, body []byte) ([]byte, jute.Code) 
 	}
 	if d.Err() != nil || req.Mode != jute.AddWatchPersistent && req.Mode != jute.AddWatchPersistentRecursive {
 		return out, jute.ErrMarshallingError
+	}
+	if !r.mayWatch(c) {
+		return out, jute.ErrThrottledOp
 	}
 	r.watch(c, req.Path, kind)
 	return jute.AppendInt(out, 0), jute.OK

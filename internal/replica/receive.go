@@ -28,22 +28,33 @@ type readBatch struct {
 	count   int64
 	last    request // answered last
 	metrics requestMetrics
-	work    int // done since the replica was held
+	work    int     // done since the replica was held
+	bounds  *bounds // nil for none
 
 	writes int64 // whose records are in c.records
 }
 
 // Receive takes what arrived on an attached connection and returns how many
-// bytes it used up: all the whole frames. A frame's bytes are not kept. It may
-// block while the connection has too much unanswered.
+// bytes it used up: all the whole frames, unless it returns ErrUntold or ErrPaced. A
+// frame's bytes are not kept. It may block while the connection has too much unanswered.
 func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error) {
-	t := readBatch{r: r, c: c, now: now}
+	t := readBatch{r: r, c: c, now: now, bounds: r.bounds.Load()}
+	requests, one := 0, false
 	defer func() {
 		t.release()
 		t.hand()
+		if t.bounds != nil {
+			t.use(requests, used)
+		}
 		r.meters.BytesReceived.Add(int64(used))
 	}()
 	c.lastHeard.Store(now / 1e6)
+	if t.bounds != nil {
+		wait := false
+		if wait, one = t.paced(in); wait {
+			return 0, ErrPaced
+		}
+	}
 	for {
 		rest := in[used:]
 		if len(rest) < 4 {
@@ -67,6 +78,9 @@ func (r *Replica) Receive(c *Client, in []byte, now int64) (used int, err error)
 			return used, err
 		}
 		used += 4 + n
+		if requests++; one && used < len(in) {
+			return used, ErrPaced
+		}
 	}
 }
 
@@ -239,6 +253,10 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	r.expiring.note(c, &proof)
 	c.ids.Store(&proof.IDs)
 	r.tried(c, op, body, jute.OK, Tried)
+	if !r.belongs(c) {
+		c.CloseAfter(tooManyOfIdentity)
+		return ErrClosing
+	}
 	c.reply(jute.ReplyHeader{Xid: xid}, nil)
 	return nil
 }

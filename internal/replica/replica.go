@@ -7,6 +7,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/busiest"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -53,15 +54,19 @@ type Replica struct {
 	outbox     outbox
 	syncs      syncs
 	unanswered unanswered
-	correction atomic.Int64  // of the leader's clock, ms
-	level      atomic.Uint32 // feature level in force
-	noRoom     atomic.Bool   // the disk is nearly full: clients' writes are refused
-	memory     memoryAccount
-	large      largeBuffers
-	stats      serverStats
-	traffic    busiest.Traffic
-	meters     *Meters
-	broken     breakdown
+	correction atomic.Int64           // of the leader's clock, ms
+	level      atomic.Uint32          // feature level in force
+	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
+	bounds     atomic.Pointer[bounds] // nil for none
+	// znodes and ephemerals are how many the tree has.
+	znodes, ephemerals    atomic.Int64
+	addresses, identified owners
+	memory                memoryAccount
+	large                 largeBuffers
+	stats                 serverStats
+	traffic               busiest.Traffic
+	meters                *Meters
+	broken                breakdown
 
 	// heavy is held, before mu is, by who does much in many steps: whoever waits for mu
 	// waits for one step of one of them.
@@ -82,10 +87,12 @@ type Replica struct {
 	locals           locals
 	// heardLast are sessions whose connection ended before the leader was told that
 	// they were heard. There are none without a leader.
-	heardLast []int64
-	leader    quorum.Leadership
-	serving   bool // something of a leader's term was applied, so no old state is shown
-	cutOff    bool // no leader for too long: clients are refused
+	heardLast     []int64
+	leader        quorum.Leadership
+	ownBounds     [limit.Scopes]limit.Set // of this server's configuration
+	boundsChanged bool                    // limits in the tree have, since they were read
+	serving       bool                    // something of a leader's term was applied, so no old state is shown
+	cutOff        bool                    // no leader for too long: clients are refused
 
 	leaderlessSince int64 // now (ms)
 

@@ -34,6 +34,9 @@ func (r *Replica) saslLogin(c *Client, xid int32, d *jute.Decoder) error {
 		r.tried(c, &ops[jute.OpSASL], nil, jute.ErrAuthFailed, Tried)
 	}
 	switch {
+	case err == nil && !r.belongs(c):
+		c.CloseAfter(tooManyOfIdentity)
+		return ErrClosing
 	case err == nil:
 		c.reply(jute.ReplyHeader{Xid: xid}, (&jute.SASLPacket{Token: token}).Append)
 		return nil

@@ -282,18 +282,25 @@ const untoldPause = 2 * time.Millisecond // between two looks at whether the cli
 // receiveAll brings the replica what arrived on a connection.
 func (s *Server) receiveAll(nc net.Conn, c *replica.Client, in []byte) (used int, err error) {
 	now := s.now()
-	defer func() { s.meters.Stages.Decode.Observe(s.now() - now) }()
+	begun := now
+	defer func() { s.meters.Stages.Decode.Observe(s.now() - begun) }()
 	for {
 		n, err := s.replica.Receive(c, in[used:], now)
-		if used += n; !errors.Is(err, replica.ErrUntold) {
+		used += n
+		if !errors.Is(err, replica.ErrUntold) && !errors.Is(err, replica.ErrPaced) {
 			return used, err
 		}
 		if s.flushOwn(nc, c) {
 			return used, replica.ErrClosing
 		}
-		if !s.pause(untoldPause) {
+		pause := untoldPause
+		if errors.Is(err, replica.ErrPaced) {
+			pause = c.Pause()
+		}
+		if !s.pause(pause) {
 			return used, errStopping // a connection that the server has closed is never told anything
 		}
+		now = s.now()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/fourletter"
+	"github.com/zooid-project/zooid/internal/limit"
 	"github.com/zooid-project/zooid/internal/quorum"
 	"github.com/zooid-project/zooid/internal/quorum/peer"
 	"github.com/zooid-project/zooid/internal/replica"
@@ -137,9 +138,10 @@ type Stores struct {
 
 // Limits are the options that can be changed while a Server runs.
 type Limits struct {
-	MaxClientConnections int      // maxClientCnxns
-	MaxConnections       int      // maxCnxns
-	FourLetterWords      []string // 4lw.commands.whitelist
+	MaxClientConnections int                     // maxClientCnxns
+	MaxConnections       int                     // maxCnxns
+	FourLetterWords      []string                // 4lw.commands.whitelist
+	Clients              [limit.Scopes]limit.Set // limits.connection, …
 }
 
 // SetLimits puts limits in force for what comes from now on. Connections that are too many
@@ -149,6 +151,7 @@ func (s *Server) SetLimits(l Limits) {
 	s.opt.MaxClientConnections, s.opt.MaxConnections = l.MaxClientConnections, l.MaxConnections
 	s.mu.Unlock()
 	s.words.Allow(l.FourLetterWords)
+	s.replica.SetLimits(l.Clients)
 }
 
 // Defaults of the options that zero would make useless.

@@ -360,7 +360,11 @@ func (s *Server) accept(l net.Listener, secure bool) {
 			continue
 		}
 		pause = acceptPauseMin
-		if why := s.admit(nc); why != "" {
+		why := "connections begin faster than those of its address may (limits.address)"
+		if s.replica.MayConnect(addressID(nc.RemoteAddr().String())) {
+			why = s.admit(nc)
+		}
+		if why != "" {
 			s.clientLog.Warn("a client connection was refused", "client", nc.RemoteAddr().String(), "why", why, "code", "ZD-4004")
 			s.meters.ConnectionRejected.Inc()
 			s.auditor.turnedAway(nc.RemoteAddr().String(), why)

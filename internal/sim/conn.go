@@ -159,6 +159,9 @@ func (k *conn) read() {
 	case err == replica.ErrUntold:
 		k.w.stats.Untold++
 		k.w.after(untoldPause, k.wake)
+	case err == replica.ErrPaced:
+		k.w.stats.Paced++
+		k.w.after(int64(k.serving.Pause()), k.wake)
 	case err != nil:
 		k.close()
 	}

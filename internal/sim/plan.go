@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/zooid-project/zooid/internal/limit"
 )
 
 // A Plan is everything a seed decides beforehand: the ensemble, its world, its
@@ -37,6 +39,7 @@ type Plan struct {
 	ReadOnly      bool  // without a quorum servers serve read-only
 	TwoDirs       bool  // the log has a directory of its own
 	Refuse        int64 // free bytes below which clients' writes are refused
+	Pace          int64 // requests that a connection may send in a second, and three times that all of a server; 0 for any number
 	Local         bool  // sessions are local to their server until they write
 	Upgrading     bool  // and become global when they ask for an ephemeral znode
 	Old           []int // servers that begin with an older version
@@ -53,6 +56,16 @@ type Plan struct {
 	Syncs    int   // percent of requests that are syncs beside those of the mix
 	TTL      bool
 	Life     int64 // of TTL znodes, ms; 0 is longer than the run
+}
+
+// limits are those of clients.
+func (p *Plan) limits() (sets [limit.Scopes]limit.Set) {
+	if p.Pace > 0 {
+		sets[limit.Connection][limit.Requests] = p.Pace
+		sets[limit.Address][limit.Bytes] = 200 * p.Pace
+		sets[limit.Path] = limit.Set{limit.Requests: 3 * p.Pace, limit.Children: 100}
+	}
+	return sets
 }
 
 // Kind is what a fault does.

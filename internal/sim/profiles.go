@@ -116,6 +116,12 @@ var profiles = []profile{
 			f.Arg, f.Dur = 30, 2*f.Dur
 		}
 	}},
+	// Clients are faster than their limits, while answers get lost.
+	{name: "paced", kinds: []Kind{Dropped, Loss, Transfer, Crash}, mean: 2 * second, world: func(r *rand.Rand, p *Plan) {
+		p.Servers, p.Spare, p.Observe = pick(r, 1, 3, 3), 0, 0
+		p.Window, p.Think, p.Clients, p.HalfOpen = 8, between(r, 20*millisecond, 60*millisecond), 7, 50
+		p.Pace = between(r, 20, 60)
+	}, tune: briefly},
 	{name: "sparse", kinds: []Kind{Transfer, Crash, Reset}, mean: 8 * second, world: func(r *rand.Rand, p *Plan) {
 		fixed(r, p)
 		p.Quits, p.Window, p.Think, p.HalfOpen, p.Syncs, p.Tick = 0, 8, between(r, 10*millisecond, 50*millisecond), 0, 20, second

@@ -38,6 +38,7 @@ type Stats struct {
 	Throttled        int // writes refused for lack of room
 	Reaped           int // TTL znodes removed when their time was over
 	Emptied          int // containers removed when their last child was gone
+	Paced            int // times that a client had to wait for a limit of requests in a second
 	Untold           int // times that a write waited until its client knew of one
 	ReadOnly         int // replies of servers without a quorum
 	Entered          int // local sessions that wrote

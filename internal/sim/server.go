@@ -222,7 +222,7 @@ func (l *life) open(b quorum.Beginning) {
 		ID: s.id, Servers: len(s.config), Membership: l.w.membership(),
 		Serving: replica.Serving{
 			Tick: tick, SessionTimeoutMin: 2 * tick, SessionTimeoutMax: 40 * tick, MaxOutstanding: 1 << 30, SnapCount: plan.SnapCount,
-			ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading,
+			Limits: plan.limits(), ReadOnlyMode: plan.ReadOnly, LocalSessions: plan.Local, LocalSessionsUpgrading: plan.Upgrading,
 		},
 		Settings: settings, Log: l.w.logger(s.id),
 		Auth: registry, Tree: state, Began: s.monotonic(),

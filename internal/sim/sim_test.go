@@ -110,6 +110,9 @@ func TestSeeds(t *testing.T) {
 	if *flagSeeds >= 50 && *flagProfile == "" { // the corpus doesn't count: its plans are small
 		s.enough(t)
 	}
+	if *flagProfile == "paced" && s.stats.Paced == 0 {
+		t.Error("no client was faster than its limits")
+	}
 }
 
 // work runs one worker process and hands on what it reports.
@@ -350,7 +353,7 @@ func (s *sum) add(r *report) {
 		{&a.Expired, &b.Expired}, {&a.Entries, &b.Entries}, {&a.Syncs, &b.Syncs}, {&a.Elections, &b.Elections},
 		{&a.SnapshotsWritten, &b.SnapshotsWritten}, {&a.SnapshotsSent, &b.SnapshotsSent}, {&a.Installs, &b.Installs},
 		{&a.FailStops, &b.FailStops}, {&a.Refused, &b.Refused}, {&a.Forgot, &b.Forgot}, {&a.Restored, &b.Restored}, {&a.Audits, &b.Audits}, {&a.Checked, &b.Checked}, {&a.Undecided, &b.Undecided},
-		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
+		{&a.Doubled, &b.Doubled}, {&a.Throttled, &b.Throttled}, {&a.Untold, &b.Untold}, {&a.Paced, &b.Paced}, {&a.Reaped, &b.Reaped}, {&a.Emptied, &b.Emptied}, {&a.ReadOnly, &b.ReadOnly}, {&a.Joins, &b.Joins}, {&a.Reconfigs, &b.Reconfigs}, {&a.Promotions, &b.Promotions}, {&a.Guests, &b.Guests},
 		{&a.Staged, &b.Staged}, {&a.Changes, &b.Changes}, {&a.Dropped, &b.Dropped}, {&a.Majorities, &b.Majorities},
 		{&a.Entered, &b.Entered}, {&a.Unknown, &b.Unknown}, {&a.Faded, &b.Faded}, {&a.Confined, &b.Confined}, {&a.Upgraded, &b.Upgraded}, {&a.Healed, &b.Healed}, {&a.Duplicates, &b.Duplicates}, {&a.Gaps, &b.Gaps}, {&a.Moved, &b.Moved},
 	} {

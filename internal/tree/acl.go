@@ -2,6 +2,7 @@ package tree
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -190,4 +191,9 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 // permissions in want to the bearer of ids under the settings in force.
 func (t *Tree) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.settings.SkipACL || auth.Permits(acl, want, ids)
+}
+
+// isSuper reports whether ids are a superuser's.
+func isSuper(ids []jute.ID) bool {
+	return slices.ContainsFunc(ids, func(id jute.ID) bool { return id.Scheme == "super" })
 }

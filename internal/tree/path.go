@@ -9,6 +9,10 @@ const (
 	pathConfig    = "/zookeeper/config"
 )
 
+// pathLimits is where limits of clients are kept that hold on all servers (limit.Root). Only superusers may create it, or everybody
+// could slow everybody down; who may change what is below it says its ACL.
+const pathLimits = "/zookeeper/limits"
+
 // special reports whether a path can't be deleted.
 func special(path string) bool {
 	return path == "/" || path == pathZookeeper || path == pathQuota || path == pathConfig

@@ -102,7 +102,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	switch {
 	case d.Err() != nil:
 		return jute.ErrMarshallingError
-	case !slices.ContainsFunc(q.Identities, func(id jute.ID) bool { return id.Scheme == "super" }):
+	case !isSuper(q.Identities):
 		return jute.ErrNoAuth
 	}
 	list, code := t.pieces(prefix, int(pieces), q.Session)

@@ -84,6 +84,15 @@ func (t *Tree) EphemeralPaths(id int64) []string {
 	return paths
 }
 
+// EphemeralsOf returns how many ephemeral znodes a session has.
+func (t *Tree) EphemeralsOf(id int64) int {
+	slot, ok := t.sessions.index[id]
+	if !ok {
+		return 0
+	}
+	return int(t.sessions.slots.at(slot).ephemerals)
+}
+
 // admit holds D6: a client's request is applied if it comes on the connection
 // that owns the session and is the next one of that connection.
 func (t *Tree) admit(q *Request) Outcome {

@@ -85,6 +85,9 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
+	if path == pathLimits && t.settings.FeatureLevel >= 2 && !t.settings.SkipACL && !isSuper(q.Identities) {
+		return fail(jute.ErrNoAuth)
+	}
 	if p.kind() == ephemeral {
 		return fail(jute.ErrNoChildrenForEphemerals)
 	}

@@ -28,13 +28,14 @@ const (
 
 // A field is what an attack sees: the servers, its seed and its time.
 type field struct {
-	ctx     context.Context
-	seed    uint64
-	clients []string // addresses
-	peers   []string // addresses, by id-1
-	cluster uint64   // 0 if unknown
-	secret  []byte   // nil if unknown
-	counts  counts
+	ctx         context.Context
+	seed        uint64
+	clients     []string // addresses
+	peers       []string // addresses, by id-1
+	cluster     uint64   // 0 if unknown
+	secret      []byte   // nil if unknown
+	connections int      // that are held at once
+	counts      counts
 
 	sources atomic.Uint32
 	paceMu  sync.Mutex
@@ -42,7 +43,7 @@ type field struct {
 }
 
 func newField(ctx context.Context, seed uint64, clients, peers []string) *field {
-	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, paid: time.Now()}
+	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, paid: time.Now()}
 }
 
 // counts are what an attack did and met.

@@ -38,6 +38,7 @@ func run(args []string, out, errs io.Writer) int {
 		seed    = flags.Uint64("seed", 1, "of everything random")
 		budget  = flags.Duration("for", 10*time.Second, "how long the attack lasts")
 		cluster = flags.Uint64("cluster", 0, "the ensemble's id, which an insider knows")
+		held    = flags.Int("connections", connectionsAtOnce, "how many connections are held at once by the attack silence")
 		secret  = flags.String("secret", "", "the ensemble's secret in hexadecimal digits, which an insider knows")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -65,7 +66,7 @@ func run(args []string, out, errs io.Writer) int {
 	ctx, cancel := context.WithTimeout(context.Background(), *budget)
 	defer cancel()
 	f := newField(ctx, *seed, split(*clients), split(*peers))
-	f.cluster, f.secret = *cluster, key
+	f.cluster, f.secret, f.connections = *cluster, key, *held
 	err = a.run(f)
 	fmt.Fprintln(out, f.counts.String())
 	if err != nil {

@@ -124,7 +124,7 @@ func attackConnects(f *field) error {
 // attackSilence holds thousands of connections that say nothing, or stop within
 // their connect request.
 func attackSilence(f *field) error {
-	return f.hold(f.clients, connectionsAtOnce, []byte{0, 0, 0, 45, 0, 0})
+	return f.hold(f.clients, f.connections, []byte{0, 0, 0, 45, 0, 0})
 }
 
 // hold keeps n connections open to each of the addresses, of which half say the

@@ -1,0 +1,45 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/cli"
+)
+
+const limitsUsage = `usage: zooid limits [FLAG]… list
+       zooid limits [FLAG]… get    connection|address|identity|PATH
+       zooid limits [FLAG]… set    connection|address|identity|PATH LIMIT=NUMBER…
+       zooid limits [FLAG]… delete connection|address|identity|PATH
+
+What clients may take, on all servers of the ensemble at once: each connection, each
+client address, each identity that clients prove, and below a znode. 0 is no limit. What
+isn't set is as each server's configuration says (limits.connection, limits.address,
+limits.identity, limits.path).
+
+  connection  requests, bytes (a second), watches, ephemerals
+  address     connects (a second), requests, bytes
+  identity    connections, requests, bytes
+  PATH        requests, bytes, value (bytes of a znode), children, depth
+
+  zooid limits -server zk1:2181 -auth digest:super:PASSWORD set /app requests=5000 children=10000
+
+The flags are those of zooid cli, which has the same commands (zooid cli limits …).
+`
+
+// runLimits runs the shell's commands of that name.
+func runLimits(args []string, stdout, stderr io.Writer) int {
+	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains([]string{"list", "get", "set", "delete"}, arg) })
+	if at < 0 {
+		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
+			fmt.Fprint(stdout, limitsUsage)
+			return 0
+		}
+		fmt.Fprint(stderr, limitsUsage)
+		return 2
+	}
+	return cli.Main(slices.Insert(slices.Clone(args), at, "limits"), cli.Streams{Out: stdout, Err: stderr}, versionText())
+}

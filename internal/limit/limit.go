@@ -1,0 +1,120 @@
+// Package limit holds what clients may be limited in: the names of the limits, to whom each
+// applies, their text, and rates.
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Scope is to whom or to what limits apply. Each connection, address and identity has the
+// limits of its scope for itself.
+type Scope int
+
+// The scopes.
+const (
+	Connection Scope = iota
+	Address          // of clients: an IPv4 address, or an IPv6 network of 64 bits
+	Identity         // that clients have proved; a client counts for the first one it proves
+	Path             // a znode and all below it
+	Scopes           // how many there are
+)
+
+var scopeNames = [...]string{"connection", "address", "identity", "path"}
+
+// String returns the scope's name.
+func (s Scope) String() string { return scopeNames[s] }
+
+// A Kind is what is limited.
+type Kind int
+
+// The kinds.
+const (
+	Connections Kind = iota // at a time
+	Connects                // connections begun in a second
+	Requests                // in a second
+	Bytes                   // of requests, in a second
+	Watches
+	Ephemerals
+	Value    // bytes of a znode's data
+	Children // of a znode
+	Depth    // parts of a path
+	Kinds    // how many there are
+)
+
+var kindNames = [...]string{"connections", "connects", "requests", "bytes", "watches", "ephemerals", "value", "children", "depth"}
+
+// String returns the kind's name.
+func (k Kind) String() string { return kindNames[k] }
+
+// kindsOf says which kinds a scope has.
+var kindsOf = [Scopes][]Kind{
+	Connection: {Requests, Bytes, Watches, Ephemerals},
+	Address:    {Connects, Requests, Bytes},
+	Identity:   {Connections, Requests, Bytes},
+	Path:       {Requests, Bytes, Value, Children, Depth},
+}
+
+// The defaults are generous: far more than any known program needs, and less than what harms a
+// server or makes znodes that no client can list.
+var defaults = [Scopes]Set{
+	Connection: {Requests: 1_000_000, Bytes: 1 << 30, Watches: 1_000_000, Ephemerals: 100_000},
+	Address:    {Connects: 10_000, Requests: 2_000_000, Bytes: 2 << 30},
+	Identity:   {Connections: 10_000, Requests: 2_000_000, Bytes: 2 << 30},
+	Path:       {Children: 5_000_000, Depth: 1_000},
+}
+
+// Default returns the limits of a scope for which nobody has set any.
+func Default(s Scope) Set { return defaults[s] }
+
+// A Set holds one limit of each kind; 0 is no limit.
+type Set [Kinds]int64
+
+// TextBytesMax bounds the text of limits, and ValueMax the numbers in it.
+const (
+	TextBytesMax = 1 << 10
+	ValueMax     = 1 << 40
+)
+
+// Parse reads limits of a scope, as kind=number separated by blanks or commas. What the text
+// doesn't name is as in base.
+func Parse(s Scope, text string, base Set) (Set, error) {
+	if len(text) > TextBytesMax {
+		return base, fmt.Errorf("the limits take %d bytes; at most %d are read", len(text), TextBytesMax)
+	}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' }) {
+		name, number, _ := strings.Cut(part, "=")
+		at := slices.Index(kindNames[:], name)
+		if at < 0 || !slices.Contains(kindsOf[s], Kind(at)) {
+			return base, fmt.Errorf("%.40q is no limit of the scope %s, which has %s", name, s, namesOf(s))
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 || n > ValueMax {
+			return base, fmt.Errorf("%s=%.40q: want a number from 1 to %d, or 0 for no limit", name, number, int64(ValueMax))
+		}
+		base[at] = n
+	}
+	return base, nil
+}
+
+func namesOf(s Scope) string {
+	var names []string
+	for _, k := range kindsOf[s] {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Text writes the limits of a scope as Parse reads them.
+func (l Set) Text(s Scope) string {
+	var b strings.Builder
+	for _, k := range kindsOf[s] {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s=%d", k, l[k])
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package replica
+
+import (
+	"strings"
+
+	"github.com/zooid-project/zooid/internal/limit"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// concerns reports whether a request might exceed a limit of its path or session. It is
+// asked of each request: for most it looks at two numbers.
+func (b *bounds) concerns(r *Replica, op *op, size int) bool {
+	if !op.isWrite() {
+		return b.rated && hasPath(op.code) && op.code != jute.OpRemoveWatches // which only makes less
+	}
+	return (size > b.bodyMin || b.rated || r.znodes.Load() > b.childrenMin || r.ephemerals.Load() > b.ephemeralsMin) && hasPath(op.code)
+}
+
+// hasPath reports whether a request's record begins with a path, or holds operations whose
+// records do.
+func hasPath(code jute.Op) bool {
+	return code.HasPath() || code == jute.OpMulti || code == jute.OpMultiRead
+}
+
+// operations returns the operations of a request that hasPath; none if it is malformed.
+func operations(code jute.Op, body []byte) []jute.MultiOp {
+	var d jute.Decoder
+	d.Reset(body)
+	o := jute.MultiOp{Op: code}
+	switch code {
+	case jute.OpMulti, jute.OpMultiRead:
+		ops, err := jute.DecodeMulti(&d)
+		if err != nil {
+			return nil
+		}
+		return ops
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		var q jute.CreateRequest
+		q.Decode(&d)
+		o.Path, o.Data, o.Flags = q.Path, q.Data, q.Flags
+	case jute.OpCreateTTL:
+		var q jute.CreateTTLRequest
+		q.Decode(&d)
+		o.Path, o.Data, o.Flags = q.Path, q.Data, q.Flags
+	case jute.OpSetData:
+		o.Path, o.Data = d.String(), d.Buffer()
+	default:
+		o.Path = d.String()
+	}
+	if d.Err() != nil {
+		return nil
+	}
+	return []jute.MultiOp{o}
+}
+
+// within decides on a request that bounds concern. The replica may be held, and is let go.
+func (t *readBatch) within(b *bounds, op *op, body []byte) verdict {
+	t.release()
+	ops := operations(op.code, body)
+	created := map[string]int64{} // by parent, in this request
+	ephemerals := int64(0)
+	for i := range ops {
+		o := &ops[i]
+		p := b.of(o.Path)
+		if k := t.r.fits(p, o, created); k != limit.Kinds {
+			t.r.exceeded(t.c, limit.Path, p.path, k, t.now)
+			return tooMuch
+		}
+		if o.Op.IsCreate() && o.Flags.Ephemeral() {
+			ephemerals++
+		}
+	}
+	if most := b.sets[limit.Connection][limit.Ephemerals]; most > 0 && ephemerals > 0 && t.r.ephemeralsOf(t.c.session)+ephemerals > most {
+		t.r.exceeded(t.c, limit.Connection, t.c.remote, limit.Ephemerals, t.now)
+		return tooMuch
+	}
+	if !b.rated {
+		return taken
+	}
+	for i := range ops {
+		p := b.of(ops[i].Path)
+		if owes, k := p.used.owes(t.now); owes > 0 {
+			t.r.exceeded(t.c, limit.Path, p.path, k, t.now)
+			return tooFast
+		}
+	}
+	size := int64(len(body))
+	for i := range ops {
+		p := b.of(ops[i].Path)
+		p.used.use(t.now, 1, size, &p.set)
+		size = 0 // it is the request's, not each operation's
+	}
+	return taken
+}
+
+// fits returns the limit of its path that an operation exceeds; limit.Kinds if none. A create
+// is counted in created.
+func (r *Replica) fits(p *pathBound, o *jute.MultiOp, created map[string]int64) limit.Kind {
+	creates := o.Op.IsCreate()
+	if most := p.set[limit.Value]; most > 0 && (creates || o.Op == jute.OpSetData) && int64(len(o.Data)) > most {
+		return limit.Value
+	}
+	if !creates {
+		return limit.Kinds
+	}
+	if most := p.set[limit.Depth]; most > 0 && int64(strings.Count(o.Path, "/")) > most {
+		return limit.Depth
+	}
+	if most := p.set[limit.Children]; most > 0 && r.znodes.Load() > most-multiOpsSmall {
+		parent := o.Path[:max(strings.LastIndexByte(o.Path, '/'), 0)]
+		if r.childrenOf(parent)+created[parent] >= most {
+			return limit.Children
+		}
+		created[parent]++
+	}
+	return limit.Kinds
+}
+
+// childrenOf returns how many children a znode has; "" is the root.
+func (r *Replica) childrenOf(path string) int64 {
+	if path == "" {
+		path = "/"
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	stat, _ := r.tree.Stat(path)
+	return int64(stat.NumChildren)
+}
+
+func (r *Replica) ephemeralsOf(session int64) int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return int64(r.tree.EphemeralsOf(session))
+}
+
+// mayWatch reports whether a connection may leave one more watch, and tells if it may not.
+func (r *Replica) mayWatch(c *Client) bool {
+	b := r.bounds.Load()
+	if b == nil || b.sets[limit.Connection][limit.Watches] == 0 {
+		return true
+	}
+	r.watchMu.Lock()
+	n := r.watches.SizeOf(c.id)
+	r.watchMu.Unlock()
+	if int64(n) < b.sets[limit.Connection][limit.Watches] {
+		return true
+	}
+	r.exceeded(c, limit.Connection, c.remote, limit.Watches, r.now())
+	return false
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+const (
+	// greedyConnections ask at once, each with up to greedyWindow requests unanswered.
+	greedyConnections = 100
+	greedyWindow      = 64
+)
+
+// attackGreedy asks as fast as it is answered, on many connections of one identity: reads, and
+// each eighth time a write.
+func attackGreedy(f *field) error {
+	return f.demand(greedyConnections, greedyWindow, 8, "greedy:x")
+}
+
+// attackSaturation is what takes a server to its limits: many clients, each without an
+// identity and with some requests under way.
+func attackSaturation(f *field) error { return f.demand(64, 8, 4, "") }
+
+// demand keeps window requests under way on each of n connections; each writes-th is a write.
+func (f *field) demand(n, window, writes int, user string) error {
+	f.workers(n, func(i int, rng *rand.Rand) {
+		for !f.over() {
+			c := orNil(f.connect(f.addr(i), 20_000))
+			if c == nil {
+				continue
+			}
+			if user != "" {
+				c.call(jute.OpAuth, authRecord(user))
+			}
+			c.unpaced = true
+			c.create(hostileRoot, nil, jute.ModePersistent)
+			c.keepAsking(window, writes)
+			c.close()
+		}
+	})
+	return nil
+}
+
+// keepAsking returns when the connection ends or the attack is over.
+func (c *conn) keepAsking(window, writes int) {
+	read, write := readRecord(hostileRoot), setRecord(hostileRoot, "some data of a client")
+	sent, answered := 0, 0
+	for !c.f.over() {
+		var b []byte
+		for ; sent-answered < window; sent++ {
+			if sent%writes == 0 {
+				b = c.appendRequest(b, jute.OpSetData, write)
+			} else {
+				b = c.appendRequest(b, jute.OpGetData, read)
+			}
+		}
+		if c.write(b) != nil {
+			return
+		}
+		for more := true; more; more = c.r.Buffered() > 0 {
+			if _, _, err := c.receive(time.Minute); err != nil {
+				return
+			}
+			answered++
+		}
+	}
+}
