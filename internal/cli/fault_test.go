@@ -279,12 +279,16 @@ func everyStep(t *testing.T, address string, ops []jute.Op, kind faultKind, step
 // command, kills the server there, and interrupts it; then the command is run on.
 func TestFaultsAtEveryStep(t *testing.T) {
 	t.Parallel()
+	kinds := []faultKind{cutAfter, cutBefore, killed, actOnly}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
 	for _, f := range faulties {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			address := startZooid(t)
 			c := superClient(t, address)
-			for _, kind := range []faultKind{cutBefore, cutAfter, killed, actOnly} {
+			for _, kind := range kinds {
 				n := everyStep(t, address, nil, kind, func(g *gate, k int) {
 					root := fmt.Sprintf("/%d-%d", kind, k)
 					r := prepare(t, c, root, f)

@@ -163,6 +163,9 @@ func TestDamagedFiles(t *testing.T) {
 				t.Fatalf("%d znodes were read, want %d", n-1, len(nodes))
 			}
 			refused, equal := 0, 0
+			if testing.Short() {
+				k.count /= 10
+			}
 			for seed := range k.count {
 				r := rand.New(rand.NewPCG(uint64(seed), 13))
 				bad := damage(file, r)

@@ -201,6 +201,9 @@ const refuseShare = 10
 // TestSmallDiskForEver sets a few znodes again and again on disks so small that the log of a few seconds would fill them: twenty
 // times the disk's size is written, and nothing is refused.
 func TestSmallDiskForEver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		disk uint64

@@ -33,6 +33,9 @@ func sizedDisk(t *testing.T, size int) string {
 // TestSmallDisks sets a few znodes on a real server whose disk, or whose log's disk, is small: many times what fits is written, and
 // nothing is refused.
 func TestSmallDisks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short")
+	}
 	for _, c := range []struct {
 		name       string
 		disk, data int // bytes; data 0 for one directory

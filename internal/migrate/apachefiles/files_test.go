@@ -337,6 +337,9 @@ func TestSnapshots(t *testing.T) {
 // TestEveryByte: a snapshot or log with one byte changed, or cut, is refused or read as the same or
 // less, and never ends the program.
 func TestEveryByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("in a run that isn't short")
+	}
 	t.Parallel()
 	log := newLog().add(jute.OpCreateSession, 5, 1, jute.AppendInt(nil, 4000), 0).
 		add(jute.OpCreate, 5, 2, createBody("/a", "1", false, 1), 0).add(jute.OpCloseSession, 5, 3, nil, 0)
