@@ -48,6 +48,9 @@ const (
 	pollInterval = 20 * time.Millisecond
 	// finishTime is how long the observers may take for the last transactions.
 	finishTime = time.Minute
+	// settleTime is how long they stay connected after they have answered for the last one: Apache's observers apply
+	// a transaction beside writing it to their logs, and their answers are those of what is applied.
+	settleTime = 3 * time.Second
 	// connectionsMax bounds the connections on both ports: an observer has one on each, and former ones for a moment.
 	connectionsMax = 4 * observersMax
 )
@@ -149,6 +152,7 @@ func finish(s *source, o *Options, mode string) (Done, error) {
 		all, have := l.reached(done.Zxid)
 		slices.Sort(have)
 		if done.Observers = have; len(all) == len(have) && len(all) > 0 {
+			time.Sleep(settleTime)
 			return done, nil
 		}
 		select {
