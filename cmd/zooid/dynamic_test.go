@@ -45,6 +45,7 @@ func TestMemberFiles(t *testing.T) {
 	write("zoo.cfg", before)
 	var log strings.Builder
 	files := &memberFiles{cfg: load(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	running := &reloader{args: []string{file}, began: load(), now: load(), log: files.log}
 	first := withoutVersion(files.cfg.Quorum.Members)
 	files.save(first+"version=200000001", 0x200000001)
 	files.save("server.1=h1:1:2:participant;0.0.0.0:2181\nserver.4=h4:1:2:observer;0.0.0.0:2181\nserver.5=h5:1:2:participant;0.0.0.0:2181\nversion=20000000a", 0x20000000a)
@@ -56,6 +57,9 @@ func TestMemberFiles(t *testing.T) {
 	}
 	if got := read("zoo.cfg"); strings.Contains(got, "server.") || !strings.Contains(got, "# kept\n") || !strings.HasSuffix(got, "dynamicConfigFile="+file+".dynamic.20000000a\n") {
 		t.Errorf("zoo.cfg is\n%s", got)
+	}
+	if done, err := running.reload(); err != nil || len(done.NeedRestart) > 0 { // what the server has written itself needs none
+		t.Errorf("reload after a change of membership: %+v, %v", done, err)
 	}
 	cfg := load()
 	if m := cfg.Quorum.Members; m.Version != 0x20000000a || len(m.Servers) != 3 || m.Servers[1].ID != 4 || !m.Servers[1].Observer || cfg.Client.Port != 2181 {

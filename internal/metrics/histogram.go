@@ -8,10 +8,13 @@ import (
 
 // The metrics of this file are Zooid's own. Prometheus shows them, and mntr doesn't: its answer is as long as Apache's.
 
-// The buckets of a Histogram end at 1 µs, 2 µs, 4 µs and so on; the last one has no end.
+// The buckets of a Histogram end at powers of two of a second, so that they are those of a native histogram of schema 0, too.
+// The last one has no end.
 const (
-	histogramBuckets = 26 // the last end is 16.8 s
-	microsecond      = 1000
+	histogramBuckets = 26
+	// FirstEnd is the exponent of the first end: 2^-20 s, a little less than a microsecond. The last end is 16 s.
+	FirstEnd = -20
+	second   = 1_000_000_000
 )
 
 // A Histogram counts durations in buckets, each twice as wide as the one before. All methods may be called at once from
@@ -30,10 +33,11 @@ func (h *Histogram) Observe(ns int64) {
 
 // histogramBucket returns the first bucket whose end is ns or more.
 func histogramBucket(ns int64) int {
-	if ns <= microsecond {
-		return 0
+	if ns > second<<(FirstEnd+histogramBuckets-2) {
+		return histogramBuckets - 1
 	}
-	return min(bits.Len64(uint64(ns-1)/microsecond), histogramBuckets-1)
+	ends := (uint64(ns)<<-FirstEnd + second - 1) / second // in 2^FirstEnd s, rounded up
+	return bits.Len64(max(ends, 1) - 1)
 }
 
 // Buckets returns how many durations were observed and their sum in seconds, and for each end of a bucket in seconds how
@@ -43,7 +47,7 @@ func (h *Histogram) Buckets() (count uint64, sum float64, upTo map[float64]uint6
 	for i := range h.buckets {
 		count += h.buckets[i].Load()
 		if i < histogramBuckets-1 {
-			upTo[math.Ldexp(1e-6, i)] = count
+			upTo[math.Ldexp(1, FirstEnd+i)] = count
 		}
 	}
 	return count, float64(h.sum.Load()) / 1e9, upTo

@@ -13,8 +13,9 @@ func TestHistogramBuckets(t *testing.T) {
 		ns   int64
 		ends float64 // of its bucket, in seconds; 0 for none
 	}{
-		{-5, 1e-6}, {0, 1e-6}, {1000, 1e-6}, {1001, 2e-6}, {2000, 2e-6}, {2001, 4e-6}, {4000, 4e-6}, {1_024_000, 1024e-6}, {1_024_001, 2048e-6},
-		{16_777_216_000, 16.777216}, {16_777_216_001, 0}, {math.MaxInt64, 0},
+		{-5, 1. / (1 << 20)}, {0, 1. / (1 << 20)}, {953, 1. / (1 << 20)}, {954, 1. / (1 << 19)}, {1907, 1. / (1 << 19)}, {1908, 1. / (1 << 18)},
+		{976_562, 1. / 1024}, {976_563, 1. / 512}, {500_000_000, 0.5}, {500_000_001, 1}, {1_000_000_000, 1}, {1_000_000_001, 2},
+		{16_000_000_000, 16}, {16_000_000_001, 0}, {math.MaxInt64, 0},
 	} {
 		var h Histogram
 		h.Observe(c.ns)
@@ -23,7 +24,7 @@ func TestHistogramBuckets(t *testing.T) {
 			t.Errorf("%d ns: counted %d times, sum %v", c.ns, count, sum)
 		}
 		for end, n := range upTo {
-			if want := c.ends != 0 && end >= c.ends*0.999999; (n == 1) != want {
+			if want := c.ends != 0 && end >= c.ends; (n == 1) != want {
 				t.Errorf("%d ns: bucket up to %v s has %d", c.ns, end, n)
 			}
 		}

@@ -64,7 +64,7 @@ func TestSeeds(t *testing.T) {
 		t.Skip("this process is a worker")
 	}
 	if testing.Short() {
-		*flagSeeds = min(*flagSeeds, 20) // the race detector makes each ten times as long
+		*flagSeeds = min(*flagSeeds, 5) // the race detector makes each ten times as long
 	}
 	began := time.Now()
 	reports := make(chan report)

@@ -100,7 +100,7 @@ type prometheus struct {
 }
 
 // startPrometheus runs Debian's Prometheus on the endpoints at these ports, and more jobs in YAML.
-func startPrometheus(t *testing.T, ports []int, jobs string) *prometheus {
+func startPrometheus(t *testing.T, ports []int, jobs string, flags ...string) *prometheus {
 	t.Helper()
 	dir, port := t.TempDir(), freeport.Take(t, 1)[0]
 	rules, err := os.ReadFile(rulesFile)
@@ -125,8 +125,8 @@ func startPrometheus(t *testing.T, ports []int, jobs string) *prometheus {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port), "--log.level=warn")
+	c := exec.Command("prometheus", append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port), "--log.level=warn")...)
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
@@ -232,6 +232,10 @@ func TestPrometheus(t *testing.T) {
 		t.Error("Prometheus can't read the metrics over TLS")
 	}
 	p.everyQuery()
+	native := startPrometheus(t, ports[:1], "", "--enable-feature=native-histograms")
+	if !native.until(`histogram_quantile(0.99, rate(zooid_request_stage_seconds{stage="log"}[10s])) > 0`) {
+		t.Error("a Prometheus that takes native histograms gets none")
+	}
 	leader, others := roles(t, servers)
 
 	p.wrongPasswords(ctx, leader.Addr)

@@ -96,7 +96,8 @@ func (c *collector) metric(s *metrics.Sample) (prometheus.Metric, error) {
 	case metrics.KindSummary:
 		return prometheus.NewConstSummary(desc, s.Count, s.Sum, s.Quantiles, values...)
 	case metrics.KindHistogram:
-		return prometheus.NewConstHistogram(desc, s.Count, s.Sum, s.Buckets, values...)
+		m, err := prometheus.NewConstHistogram(desc, s.Count, s.Sum, s.Buckets, values...)
+		return native{m}, err
 	case metrics.KindCounter:
 		if c.open && !strings.HasSuffix(name, totalSuffix) {
 			return prometheus.NewConstMetric(desc, prometheus.UntypedValue, s.Number, values...)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/zooid-project/zooid/internal/metrics"
 	"github.com/zooid-project/zooid/internal/metrics/expose"
@@ -73,6 +77,46 @@ func bodyOf(t *testing.T, r io.Reader) string {
 }
 
 const openMetrics = "application/openmetrics-text;version=1.0.0"
+
+// TestNativeHistograms: who asks for the format that has them gets native histograms beside the others, of the same counts.
+func TestNativeHistograms(t *testing.T) {
+	t.Parallel()
+	answer := asked(t, expose.Options{}, http.MethodGet, "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	d := expfmt.NewDecoder(answer.Body, expfmt.ResponseFormat(answer.Header))
+	seen := false
+	for {
+		var family dto.MetricFamily
+		if err := d.Decode(&family); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range family.GetMetric() {
+			if family.GetName() != "zooid_request_stage_seconds" || m.GetLabel()[0].GetValue() != "apply" {
+				continue
+			}
+			seen = true
+			h := m.GetHistogram()
+			if h.Schema == nil || h.GetSchema() != 0 || h.GetZeroCount() != 0 || h.GetZeroThreshold() != 1./(1<<20) || len(h.GetBucket()) != 25 {
+				t.Errorf("%v", h)
+			}
+			// 3 µs are more than 2^-19 s and at most 2^-18; what is longer than 16 s is in the bucket to 32.
+			index, n, at := h.GetPositiveSpan()[0].GetOffset(), int64(0), map[int32]int64{}
+			for _, delta := range h.GetPositiveDelta() {
+				if n += delta; n != 0 {
+					at[index] = n
+				}
+				index++
+			}
+			if want := map[int32]int64{-18: 1, 5: 1}; !maps.Equal(at, want) || len(h.GetPositiveSpan()) != 1 {
+				t.Errorf("counts by bucket %v, want %v; %v", at, want, h.GetPositiveSpan())
+			}
+		}
+	}
+	if !seen {
+		t.Error("there is no such metric")
+	}
+}
 
 // TestFormats holds what is shown against transcripts: the text format and OpenMetrics, with the names of Apache 3.9 and
 // with those of 3.10.
