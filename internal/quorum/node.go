@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 )
 
 // Limits of one raft group. Raft's own defaults are "no limit".
@@ -44,6 +45,7 @@ type Node struct {
 	leader uint64
 	state  raft.StateType
 	term   uint64
+	heard  []uint64 // of a leader: whom it has heard within the election timeout, before the last tick
 }
 
 // Effects is what one turn of a Node asks of its shell. Send is reused by the next
@@ -93,8 +95,19 @@ func NewNode(o NodeOptions) (*Node, error) {
 	return &Node{raw: raw}, nil
 }
 
-// Tick advances the node's clock by one tick.
-func (n *Node) Tick() { n.raw.Tick() }
+// Tick advances the node's clock by one tick. Once in each election timeout raft forgets whom it has heard: what it knew
+// counts until the next tick, in which those that live have answered.
+func (n *Node) Tick() {
+	n.heard = n.heard[:0]
+	if n.IsLeader() {
+		n.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			if pr.RecentActive {
+				n.heard = append(n.heard, id)
+			}
+		})
+	}
+	n.raw.Tick()
+}
 
 // Step takes a message from a peer or a response of a local write. A message of
 // a server that isn't a member is dropped, which is no error.

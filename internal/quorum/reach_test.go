@@ -101,3 +101,30 @@ func TestObserverRemovedUnheard(t *testing.T) {
 		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
 	}
 }
+
+// TestActiveFollowers: those that answer are active at every tick, also at those at which raft begins to count anew; one that
+// is gone is not, after an election timeout.
+func TestActiveFollowers(t *testing.T) {
+	c := newColony(t, 1, 2, 3)
+	lead := c.elect(2)
+	c.step(5)
+	active := func(id uint64) bool {
+		return slices.ContainsFunc(lead.loop.Status().Followers, func(f Progress) bool { return f.ID == id && f.Active })
+	}
+	for n := range 50 {
+		c.step(1)
+		if !active(1) || !active(3) {
+			t.Fatalf("tick %d: %+v", n, lead.loop.Status().Followers)
+		}
+	}
+	c.crash(3)
+	ticks := 0
+	for ; active(3); ticks++ {
+		if c.step(1); ticks > 50 {
+			t.Fatal("a server that is gone stays active")
+		}
+	}
+	if !active(1) {
+		t.Errorf("%d ticks after another has gone: %+v", ticks, lead.loop.Status().Followers)
+	}
+}

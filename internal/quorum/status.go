@@ -74,7 +74,7 @@ func (n *Node) Followers() []Progress {
 	self := n.raw.BasicStatus().ID
 	n.raw.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
 		if id != self {
-			all = append(all, Progress{ID: id, Match: pr.Match, Voter: typ == raft.ProgressTypePeer, Active: pr.RecentActive, Synced: pr.State == tracker.StateReplicate})
+			all = append(all, Progress{ID: id, Match: pr.Match, Voter: typ == raft.ProgressTypePeer, Active: pr.RecentActive || slices.Contains(n.heard, id), Synced: pr.State == tracker.StateReplicate})
 		}
 	})
 	slices.SortFunc(all, func(a, b Progress) int {
