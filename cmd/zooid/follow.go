@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/zooid-project/zooid/internal/keystore"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
+	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
 )
@@ -52,6 +54,10 @@ If the servers talk TLS among themselves (sslQuorum):
   -peer-tls-password-file FILE their password; files are PEM, JKS or PKCS12
   -peer-tls-any-host           don't check that the certificate names the server
 
+If they log in at each other (quorum.auth.enableSasl) by DIGEST-MD5:
+  -peer-sasl-user USER            as in a section QuorumLearner
+  -peer-sasl-password-file FILE
+
 The flags of zooid cli for TLS and logins say how the client ports are reached, which is
 needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
 
@@ -76,6 +82,8 @@ type followFlags struct {
 	peerTLS     bool
 	peerAnyHost bool
 	keys, trust keystore.Store
+	peerUser    string
+	peerPass    string
 	words       []string
 }
 
@@ -87,8 +95,12 @@ func (f *followFlags) parse(args []string) (help bool, err error) {
 		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
 	}
 	f.words, help, err = readFlags(&f.access, args, switches, f.set)
-	if err == nil && !help && len(f.words) != 2 {
+	switch {
+	case err != nil || help:
+	case len(f.words) != 2:
 		err = errors.New("name an ensemble and a directory")
+	case (f.peerUser == "") != (f.peerPass == ""):
+		err = errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
 	}
 	return help, err
 }
@@ -110,6 +122,12 @@ func (f *followFlags) set(name, value string) (err error) {
 		f.peerTLS, f.trust.Location = true, value
 	case "peer-tls-cert":
 		f.peerTLS, f.keys.Location = true, value
+	case "peer-sasl-user":
+		f.peerUser = value
+	case "peer-sasl-password-file":
+		text, err := os.ReadFile(value)
+		f.peerPass = strings.TrimRight(string(text), "\r\n")
+		return err
 	case "peer-tls-password-file":
 		f.peerTLS, f.keys.PasswordPath, f.trust.PasswordPath = true, value, value
 	default:
@@ -242,24 +260,29 @@ func (f *followFlags) config(ctx context.Context) (string, error) {
 
 // dialer returns what connects to quorum ports.
 func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error), error) {
-	if !f.peerTLS {
-		return func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
-		}, nil
-	}
-	o := keystore.ClientOptions{Trust: typed(f.trust), AnyHost: f.peerAnyHost}
-	if f.keys.Location != "" {
-		var err error
-		if o.Certificates, err = typed(f.keys).Certificates(); err != nil {
+	dial := new(net.Dialer).DialContext
+	if f.peerTLS {
+		o := keystore.ClientOptions{Trust: typed(f.trust), AnyHost: f.peerAnyHost}
+		if f.keys.Location != "" {
+			var err error
+			if o.Certificates, err = typed(f.keys).Certificates(); err != nil {
+				return nil, err
+			}
+		}
+		config, _, err := keystore.Client(o)
+		if err != nil {
 			return nil, err
 		}
-	}
-	config, _, err := keystore.Client(o)
-	if err != nil {
-		return nil, err
+		dial = (&tls.Dialer{Config: config}).DialContext
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+		conn, err := dial(ctx, "tcp", address)
+		if err == nil && f.peerUser != "" {
+			if err = learner.Login(conn, sasl.NewPeerClient(f.peerUser, f.peerPass, rand.Reader).Step); err != nil {
+				conn.Close()
+			}
+		}
+		return conn, err
 	}, nil
 }
 

@@ -21,6 +21,13 @@ func NewClient(user, password string, random io.Reader) *Client {
 	return &Client{proof: exchange{user: user, password: password, count: firstCount, qop: qopAuth, uri: digestURI}, random: random}
 }
 
+// NewPeerClient begins a login at the quorum port of Apache's servers, which have another name there (QuorumServer).
+func NewPeerClient(user, password string, random io.Reader) *Client {
+	c := NewClient(user, password, random)
+	c.proof.uri = peerURI
+	return c
+}
+
 // Step takes the server's next token, nil at first, and returns the one to answer
 // with, nil if there is none to send. When done, the server has proved that it
 // knows the password too. After an error, or when done, every further token is an

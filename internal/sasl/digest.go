@@ -18,6 +18,7 @@ const (
 	serverName = "zk-sasl-md5"
 	digestURI  = "zookeeper/" + serverName
 	realm      = serverName
+	peerURI    = "zookeeper-quorum/zk-quorum-sasl-md5" // of Apache's quorum ports
 	qopAuth    = "auth"
 	firstCount = "00000001" // nc: a nonce is used once
 )

@@ -3,6 +3,7 @@ package moving
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"net"
@@ -22,7 +23,7 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// An ensemble is three running Apache servers.
+// An ensemble is some running Apache servers.
 type ensemble struct {
 	t       *testing.T
 	version string
@@ -35,15 +36,25 @@ type ensemble struct {
 // startEnsemble starts three servers, and waits until they serve.
 func startEnsemble(t *testing.T, version string, options ...string) *ensemble {
 	t.Helper()
+	return startServers(t, version, 3, "", options...)
+}
+
+// startServers is startEnsemble of n servers that have more lines in their configuration.
+func startServers(t *testing.T, version string, n int, lines string, options ...string) *ensemble {
+	t.Helper()
 	e := &ensemble{t: t, version: version, options: options}
-	lines := ""
-	for id := 1; id <= 3; id++ {
+	for id := range n {
+		id++
 		quorum := freeport.Address(t)
 		_, election, _ := strings.Cut(freeport.Address(t), ":")
 		lines += fmt.Sprintf("server.%d=%s:%s:participant\n", id, quorum, election)
 		e.quorum = append(e.quorum, quorum)
 	}
-	for id := 1; id <= 3; id++ {
+	if n == 1 {
+		lines += "standaloneEnabled=false\n" // so that it has a quorum port
+	}
+	for id := range n {
+		id++
 		dir := t.TempDir()
 		addr := freeport.Address(t)
 		_, port, _ := strings.Cut(addr, ":")
@@ -204,6 +215,114 @@ func TestFollow(t *testing.T) {
 			l.end()
 			runFollower(t, program, e, dir)
 		})
+	}
+}
+
+// TestFollowWithLogins follows servers that log in at each other by SASL, and take no others.
+func TestFollowWithLogins(t *testing.T) {
+	need(t)
+	program, dir := zooid(t), t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	jaas := write("jaas", `QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_peer="se cret"; };
+QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="peer" password="se cret"; };`)
+	e := startServers(t, "3.9.5", 3, "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true\n",
+		"-cp", javaClient(t), "-Djava.security.auth.login.config="+jaas, "-Dzookeeper.fips-mode=false") // with netty, which logins need
+	for _, c := range []struct {
+		password, says string
+		follows        bool
+	}{
+		{"se cret\n", "in epoch", true},
+		{"another", "log in at a quorum port by SASL", false},
+		{"", "EOF", false},
+	} {
+		args := []string{"migrate", "follow"}
+		if c.password != "" {
+			args = append(args, "-peer-sasl-user", "peer", "-peer-sasl-password-file", write("password", c.password))
+		}
+		out := newOutput(t)
+		cmd := exec.Command(program, append(args, e.connect(), t.TempDir())...)
+		cmd.Stdout, cmd.Stderr = out.file, out.file
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); !strings.Contains(out.text(), c.says); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("with the password %q it doesn't say %q", c.password, c.says)
+				break
+			}
+		}
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		if text := out.text(); strings.Contains(text, "in epoch") != c.follows || strings.Contains(text, "se cret") {
+			t.Errorf("with the password %q: %s", c.password, text)
+		}
+	}
+}
+
+// fastFor is how long TestFollowFast lasts, and fastWrites how many writes there are in a second meanwhile.
+var (
+	fastFor    = flag.Duration("moving.fast", 0, "how long TestFollowFast lasts, on a machine that does nothing else")
+	fastWrites = flag.Int("moving.writes", 20_000, "writes in a second in TestFollowFast")
+)
+
+// TestFollowFast follows a server of Apache's that takes 20,000 writes a second: the copy is never a second behind.
+func TestFollowFast(t *testing.T) {
+	need(t)
+	if *fastFor == 0 {
+		t.Skip("give -moving.fast 30s: it is a measurement")
+	}
+	e := startServers(t, "3.9.5", 1, "", "-XX:TieredStopAtLevel=4", "-Xmx2g")
+	f, stop := startFollower(t, e, filepath.Join(t.TempDir(), "copy"))
+	defer stop()
+	before := caughtUp(t, e, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, err := zk.Open(ctx, e.connect(), zk.Options{SessionTimeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Create(ctx, "/fast", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	const steps = 100 // in a second
+	var wait []zk.Future[zk.Stat]
+	written, worst, late := 0, time.Duration(0), 0
+	began := time.Now()
+	for n := 0; time.Since(began) < *fastFor; n++ {
+		p := c.Pipeline()
+		for range *fastWrites / steps {
+			wait = append(wait, p.Set(ctx, "/fast", make([]byte, 100), zk.AnyVersion))
+		}
+		for len(wait) > 2000 { // Apache stops reading behind a thousand
+			if _, err := wait[0].Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			wait, written = wait[1:], written+1
+		}
+		worst = max(worst, f.Status().Lag)
+		if next := began.Add(time.Duration(n+1) * time.Second / steps); time.Until(next) > 0 {
+			time.Sleep(time.Until(next))
+		} else {
+			late++
+		}
+	}
+	took := time.Since(began)
+	after := caughtUp(t, e, f)
+	t.Logf("%.0f writes a second for %v; the copy was at most %v behind; %d digests equal; %d steps of 10 ms late", float64(written)/took.Seconds(), took.Round(time.Second),
+		worst, after.Compared-before.Compared, late)
+	if after.Mismatch != nil || after.Compared-before.Compared < int64(written) {
+		t.Errorf("%d writes, and %+v", written, after)
+	}
+	if worst > time.Second {
+		t.Errorf("the copy was %v behind", worst)
 	}
 }
 
