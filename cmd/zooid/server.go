@@ -270,6 +270,7 @@ func serverOptions(cfg *config.Config, log *slog.Logger) (server.Options, error)
 		},
 		MaxClientConnections: cfg.Limits.MaxClientCnxns, MaxConnections: cfg.Limits.MaxCnxns,
 		MemoryLimit:        memoryLimit(cfg),
+		MemoryMost:         memoryMost(),
 		SessionlessTimeout: cfg.Limits.SessionlessTimeout, TCPKeepAlive: cfg.Limits.TCPKeepAlive,
 		Settings: tree.Settings{
 			ExtendedTypes: cfg.Tree.TTL, EnforceQuota: cfg.Tree.EnforceQuota,
@@ -327,6 +328,14 @@ func memoryLimit(cfg *config.Config) int64 {
 		return max(cfg.Limits.Memory, 0)
 	}
 	return memory.DefaultLimit(os.DirFS("/"))
+}
+
+// memoryMost returns what the process can have, unless GOMEMLIMIT tells Go's runtime.
+func memoryMost() int64 {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return 0
+	}
+	return memory.Most(os.DirFS("/"))
 }
 
 // ensembleOptions adds what a server of an ensemble needs.

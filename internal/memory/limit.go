@@ -14,14 +14,33 @@ const limitShare = 70
 
 // DefaultLimit returns the memory (bytes) that a server may use by default, 0
 // if the system doesn't say how much there is. root is its file system: os.DirFS("/").
-func DefaultLimit(root fs.FS) int64 {
+func DefaultLimit(root fs.FS) int64 { return Most(root) / 100 * limitShare }
+
+// Most returns the memory (bytes) that a process can have before the kernel ends it, 0 if the system doesn't say.
+func Most(root fs.FS) int64 {
 	least := machineMemory(root)
 	for _, n := range groupLimits(root) {
 		if n > 0 && (least == 0 || n < least) {
 			least = n
 		}
 	}
-	return least / 100 * limitShare
+	return least
+}
+
+// heapShare of what the process can have, in percent and less what lies outside of Go's heap, is all that its runtime
+// takes before it collects garbage at any price (GOMEMLIMIT). heapLeast is left to it in any case.
+const (
+	heapShare = 90
+	heapLeast = 64 << 20
+)
+
+// HeapLimit returns the limit of Go's runtime, 0 for none, where most is what the process can have and outside what lies
+// outside of the heap.
+func HeapLimit(most, outside int64) int64 {
+	if most <= 0 {
+		return 0
+	}
+	return max(most/100*heapShare-outside, heapLeast)
 }
 
 // machineMemory reads the size of the machine's memory, 0 if there is no telling.

@@ -37,3 +37,15 @@ func TestDefaultLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestHeapLimit: what Go's runtime may take is what the kernel allows, less a reserve and what lies outside of the heap.
+func TestHeapLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ most, outside, want int64 }{
+		{0, 5, 0}, {1000, 0, heapLeast}, {1000 << 20, 0, (1000 << 20) / 100 * 90}, {1000 << 20, 300 << 20, (1000<<20)/100*90 - 300<<20}, {256 << 20, 200 << 20, heapLeast},
+	} {
+		if got := HeapLimit(c.most, c.outside); got != c.want {
+			t.Errorf("of %d with %d outside: %d, want %d", c.most, c.outside, got, c.want)
+		}
+	}
+}

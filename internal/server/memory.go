@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime/debug"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/memory"
@@ -19,17 +20,23 @@ const (
 	compactPause = 2 * time.Millisecond
 	// memoryLogPause is the least time between two lines of the log about it.
 	memoryLogPause = 10 * time.Second
+	// heapLimitStep is how far the limit of Go's heap must be from the right one to be set anew.
+	heapLimitStep = 4 << 20
 )
 
 // watchMemory looks at the account until the server stops; step is the one in force.
 func (s *Server) watchMemory(step memory.Step) {
 	defer s.wg.Done()
 	var told time.Time
-	var total int64
+	var total, heap int64
 	pause := memoryInterval
 	for s.pause(pause) {
 		more := s.compact()
 		u, now := s.lookAtMemory()
+		if most := memory.HeapLimit(s.opt.MemoryMost, u.Tree); max(heap-most, most-heap) > heapLimitStep {
+			heap = most
+			debug.SetMemoryLimit(heap)
+		}
 		if now != step && time.Since(told) >= memoryLogPause {
 			told = time.Now()
 			memory.Report(s.log, now, &u, s.opt.MemoryLimit)

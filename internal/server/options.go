@@ -85,6 +85,9 @@ type Options struct {
 	// MemoryLimit is the ceiling of the memory account, in bytes (memory.limit); 0 for
 	// none.
 	MemoryLimit int64
+	// MemoryMost is what the process can have, in bytes, before the kernel ends it: near it garbage is collected more
+	// often. 0 leaves that to the runtime (GOMEMLIMIT).
+	MemoryMost int64
 	// SessionPasswd returns a new session's password (session.apachePasswords); nil draws one at random.
 	SessionPasswd func(session int64) []byte
 	TCPKeepAlive  bool // clientTcpKeepAlive: the system probes connections on which nothing moves
