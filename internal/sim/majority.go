@@ -18,7 +18,9 @@ import (
 //
 // Both hold for what was decided at feature level 2 or above. A server that lost its
 // disk and was taken out of raft's membership until it has joined anew is left out
-// of the count, and so is one whose disk lied or rotted.
+// of the count, and so is one whose disk lied or rotted. It counts again for what a
+// leader writes that has applied its return: one elected before it knew commits by the
+// votes of before, a majority of which and one of those of after always share a server.
 
 // noted takes note of what an evaluated request means for the membership, when it is
 // evaluated first.
@@ -112,16 +114,38 @@ func (w *World) countAgain() {
 		case !votes:
 			s.countsFrom = 0
 		case s.countsFrom == 0:
-			for _, other := range w.servers {
-				if other.log == nil {
-					continue
-				}
-				if last, err := other.log.LastIndex(); err == nil {
-					s.countsFrom = max(s.countsFrom, last)
-				}
-			}
+			s.countsFrom = w.lastIndex()
 		}
 	}
+}
+
+// lastIndex is the index of the last entry in any log.
+func (w *World) lastIndex() (last uint64) {
+	for _, s := range w.servers {
+		if s.log == nil {
+			continue
+		}
+		if i, err := s.log.LastIndex(); err == nil {
+			last = max(last, i)
+		}
+	}
+	return last
+}
+
+// counts reports whether the leader that wrote an entry counts a server's vote for it. One
+// that was elected by the votes before has the change in its log and may commit entries by
+// those votes, until it learns that the change is committed.
+func (w *World) counts(id, index uint64) bool {
+	by := w.ledger.leaders[w.ledger.entries[index-1].term]
+	if by == 0 {
+		return true
+	}
+	leader := w.servers[by-1]
+	electorate := leader.electorate
+	if index <= leader.formerTo {
+		electorate = leader.former
+	}
+	return len(electorate[0]) == 0 || slices.Contains(electorate[0], id) || slices.Contains(electorate[1], id)
 }
 
 // majority checks M1 if something has changed that it depends on.
@@ -141,7 +165,8 @@ func (w *World) majority() {
 			s.replaced = false
 		}
 		holds := s.holds(last, w.ledger.entries[last-1].term)
-		if m.Observer || (s.replaced || !s.begun || s.disk.damaged()) && !holds {
+		out := s.replaced || !s.begun || s.disk.damaged() || s.renewed && !w.counts(m.ID, last)
+		if m.Observer || out && !holds {
 			continue
 		}
 		voters++

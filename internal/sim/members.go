@@ -162,6 +162,9 @@ func find(members []quorum.Member, id uint64) (m quorum.Member, ok bool) {
 func (l *life) counted(entries []quorum.Entry) {
 	w := l.w
 	l.voters, l.outgoing = l.loop.Voters()
+	if old := l.s.electorate; !slices.Equal(old[0], l.voters) || !slices.Equal(old[1], l.outgoing) {
+		l.s.former, l.s.formerTo = old, w.lastIndex()
+	}
 	l.s.electorate = [2][]uint64{l.voters, l.outgoing}
 	l.electorates = append(l.electorates, l.s.electorate)
 	if at := entries[len(entries)-1].Index; at > w.votersAt {
@@ -400,7 +403,7 @@ func (s *host) wipe() {
 	s.promise, s.log, s.out, s.electorate = promise{}, nil, "", [2][]uint64{}
 	s.diverged, s.awaits = false, false
 	s.wiped, s.lost, s.begun = true, max(held, s.lost), false
-	s.replaced, s.countsFrom, s.w.unsettled = true, 0, true
+	s.replaced, s.renewed, s.countsFrom, s.w.unsettled = true, true, 0, true
 	s.w.lostAt = len(s.w.ledger.entries)
 	s.config = s.w.configOf(s.id, false)
 	s.w.after(0, s.leftOut)

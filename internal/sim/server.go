@@ -60,11 +60,14 @@ type host struct {
 	// countsFrom is the entry from which on it does, if it was replaced and votes again;
 	// 0 if that isn't known yet.
 	countsFrom uint64
+	renewed    bool   // it was replaced once
 	lost       uint64 // index it had acknowledged then
 	joinedAt   int64  // when it had joined anew
 	awaits     bool   // it was let in with an empty disk, and may not vote yet
 
 	electorate [2][]uint64 // that it applied last: the voters, and those before
+	former     [2][]uint64 // the electorate before
+	formerTo   uint64      // the last entry that any log had then: those up to it may count by the former
 
 	promise promise
 	voted   votes
@@ -179,7 +182,7 @@ func (l *life) begin(b quorum.Beginning) {
 	if !s.begun && b.Cluster != 0 {
 		// A new server that the others began without joins as one that lost its disk
 		// does: it was taken out, and doesn't count before it votes.
-		s.replaced, s.countsFrom, w.unsettled = true, 0, true
+		s.replaced, s.renewed, s.countsFrom, w.unsettled = true, true, 0, true
 	}
 	s.begun = true
 	l.SetPeers(l.loop.Peers())
