@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -32,6 +33,10 @@ const (
 func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) == "1" {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if file := os.Getenv(bareVariable); file != "" {
+		fmt.Fprintln(os.Stderr, serveBare(file, os.Args[1]))
+		os.Exit(1)
 	}
 	flag.Parse()
 	crash.UseBinary(*programFlag)
