@@ -38,7 +38,8 @@ internal/sasl:
 internal/scram:   internal/sasl
 internal/kerberos: internal/sasl
 internal/watch:   jute
-internal/tree:    jute internal/auth
+internal/policy:  jute internal/auth
+internal/tree:    jute internal/auth internal/policy
 internal/storage:
 internal/memory:
 internal/socket:
@@ -59,7 +60,7 @@ internal/migrate/back: jute internal/config internal/fourletter/ask internal/mig
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
 internal/busiest: jute internal/auth
-internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/quorum internal/sasl internal/storage internal/tree internal/watch
+internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
 internal/fourletter: internal/metrics internal/replica internal/watch
 internal/server:  authprovider jute internal/auth internal/tree internal/memory internal/watch internal/storage internal/quorum internal/quorum/peer internal/metrics internal/sasl internal/lograte internal/socket internal/replica internal/restore internal/fourletter internal/runbook internal/audit internal/limit
@@ -77,7 +78,7 @@ internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
-internal/cli:     jute zk internal/access internal/config internal/limit internal/export internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
+internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
 internal/cli/advice:
 internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
 internal/cli/subtree: zk internal/cli/advice internal/cli/screen

@@ -24,13 +24,13 @@ const (
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
-	"cmd/zooid":        5300,
+	"cmd/zooid":        5350,
 	"internal/check":   5100,
-	"internal/cli":     6850,
-	"internal/replica": 6700,
+	"internal/cli":     7000,
+	"internal/replica": 6750,
 	"internal/sim":     6000,
 	"internal/storage": 5750,
-	"internal/tree":    6500,
+	"internal/tree":    6600,
 }
 
 var (

@@ -21,6 +21,7 @@ func commands() []command {
 		{"recover", "[-new-ensemble] zoo.cfg", "go on without a majority that is lost for good", runRecover},
 		{"cli", "[-server HOST…] [COMMAND…]", "look at and change znodes", runCLI},
 		{"limits", "[-server HOST…] list|get|set|delete …", "what clients may take, on all servers", runLimits},
+		{"policy", "[-server HOST…] get|set|check|explain …", "who may do what below a path, beside ACLs", runPolicy},
 		{"status", "[-json] [zoo.cfg]", "the ensemble at a glance", status.Main},
 		{"top", "[-bytes] [-json] zoo.cfg | HOST[:PORT]", "what a server's clients ask for most", runTop},
 		{"bench", "SCENARIO… | compare …", "measure a server's speed", bench.Main},

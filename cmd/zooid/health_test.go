@@ -162,6 +162,20 @@ func TestReload(t *testing.T) {
 	if code, text := limits("delete /"); code != 0 {
 		t.Errorf("zooid limits delete: %d, %s", code, text)
 	}
+	text := filepath.Join(t.TempDir(), "policy")
+	if err := os.WriteFile(text, []byte("deny read below /zookeeper/config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"-server", "127.0.0.1:" + clients, "-auth", "digest:super:test"}
+	if code, out := runZooid(append(append([]string{"policy"}, at...), "set", text)...); code != 0 || !strings.Contains(out, "1 deny rules") {
+		t.Errorf("zooid policy set: %d, %s", code, out)
+	}
+	if code, out := runZooid("cli", "-server", "127.0.0.1:"+clients, "get", "/zookeeper/config"); code == 0 || !strings.Contains(out, "permission") {
+		t.Errorf("a read that the policy denies: %d, %s", code, out)
+	}
+	if code, out := runZooid("policy"); code != 2 || !strings.Contains(out, "usage: zooid policy") {
+		t.Errorf("zooid policy: %d, %s", code, out)
+	}
 	rewrite("4lw.commands.whitelist=ruok", "4lw.commands.whitelist=conf\nmaxClientCnxns=8\ntickTime=0")
 	if code, text := runZooid("reload", p.file); code != exitUnreachable || !strings.Contains(text, "tickTime") {
 		t.Errorf("zooid reload with a wrong file: %d, %s", code, text)

@@ -56,6 +56,7 @@ var faultless = map[string]string{
 	"addauth": "changes this session only", "close": "changes this session only", "connect": "changes this session only",
 	"addWatch": "changes this session only", "removewatches": "changes this session only", "exit": "ends this session only",
 	"quit": "ends this session only", "printwatches": "prints", "redo": "is the command that it runs",
+	"policy get": "reads", "policy explain": "reads", "policy check": "reads a file", "policy set": "one request, under one version",
 	"limits get": "reads", "limits list": "reads", "limits delete": "one request",
 	"limits set": "one request, behind the creation of an empty znode; again it does the same",
 	"reconfig":   "one request, under one version: see TestUnsureReconfig",

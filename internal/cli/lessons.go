@@ -23,7 +23,7 @@ func topics() []topic {
 		{"Change", []string{"create", "set", "delete", "deleteall", "rm", "txn", "sync"}},
 		{"Copy and compare", []string{"cp", "mv", "mirror", "diff", "export", "import"}},
 		{"Watch", []string{"watch", "addWatch", "removewatches", "printwatches"}},
-		{"Permissions", []string{"getAcl", "setAcl", "acl explain", "addauth", "whoami"}},
+		{"Permissions", []string{"getAcl", "setAcl", "acl explain", "policy get", "policy set", "policy check", "policy explain", "addauth", "whoami"}},
 		{"Quotas and limits", []string{"setquota", "listquota", "delquota", "limits set", "limits get", "limits list", "limits delete"}},
 		{"Servers", []string{"top", "stat top", "4lw", "session list", "config", "reconfig"}},
 		{"This shell", []string{"help", "history", "redo", "connect", "close", "version", "quit", "exit"}},

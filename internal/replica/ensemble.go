@@ -154,7 +154,7 @@ func (r *Replica) Load(meta storage.Meta, snap *storage.Snapshot) (restore func(
 func (r *Replica) become(t *tree.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tree = t
+	r.use(t)
 	r.noteLevel()
 	r.boundsChanged = true
 	r.noteSizes()

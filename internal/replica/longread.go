@@ -326,6 +326,8 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	}
 	stat, exists := r.tree.Stat(path)
 	switch {
+	case r.tree.Denies(path, jute.PermRead, c.identities()): // ACLs aren't asked here, as in Apache
+		r.rewatch(c, path, kind)
 	case kind == 0 && !exists, kind == 2 && !exists:
 		tell(jute.EventNodeDeleted, path)
 	case kind == 0 && stat.Mzxid > w.relative:
@@ -335,7 +337,12 @@ func (r *Replica) setWatch(c *Client, w *setWatches) bool {
 	case kind == 2 && stat.Pzxid > w.relative:
 		tell(jute.EventNodeChildrenChanged, path)
 	default:
-		r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[kind])
+		r.rewatch(c, path, kind)
 	}
 	return true
+}
+
+// rewatch leaves a watch of one of the lists of setWatches.
+func (r *Replica) rewatch(c *Client, path string, list int) {
+	r.watch(c, path, [...]watch.Kind{watch.Data, watch.Data, watch.Child, watch.Persistent, watch.Recursive}[list])
 }

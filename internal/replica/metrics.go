@@ -56,6 +56,7 @@ type Meters struct {
 	ends         [sessionEnds]*metrics.Counter    // of sessions
 	leaderLosses map[quorum.Loss]*metrics.Counter // by why
 	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients
+	struck       [2]*metrics.Counter              // by rules of the policy: denied, dry runs
 }
 
 // sessionEnd says how a session, or a client's claim to one, ended.
@@ -127,6 +128,7 @@ func NewMeters(r *metrics.Registry) *Meters {
 		"closed", "expired", "moved", "refused"))
 	copy(m.exceeded[:], r.Counters("zooid_limits_exceeded_total", "Requests and connections that were refused or held back by a limit of clients.", "scope",
 		limit.Connection.String(), limit.Address.String(), limit.Identity.String(), limit.Path.String()))
+	copy(m.struck[:], r.Counters("zooid_policy_denied_total", "What rules of the policy denied, and what those of dry runs would have.", "how", "denied", "dryrun"))
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()
 	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.", "why", why...) {

@@ -167,10 +167,11 @@ func New(o Options) *Replica {
 		membership: o.Membership, membershipChanged: o.MembershipChanged, vet: o.Vet, readOnlyMode: o.ReadOnlyMode && o.Servers > 1,
 		now: o.Now, wall: o.Wall, secret: o.Secret, passwd: o.Passwd, kick: o.Kick, observe: o.Observe, seeAnswer: o.Answered,
 		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
-		broken: breakdown{report: o.Panicked}, tree: o.Tree, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
+		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
 	}
 	r.outbox.now = o.Now
-	r.slow, r.slowLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log)
+	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)
+	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.noteLevel()
 	r.ownBounds, r.boundsChanged = o.Limits, true

@@ -22,7 +22,7 @@ func (r *Replica) fire(ev *tree.Event, zxid, now int64) {
 	r.event = appendNotification(r.event[:0], zxid, ev.Type, ev.Path)
 	for _, id := range r.scratch {
 		c := r.clients[id]
-		if c == nil || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities()) {
+		if c == nil || !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities()) {
 			continue
 		}
 		c.mu.Lock()

@@ -31,5 +31,5 @@ func (r *Replica) Permits(path string, want jute.Perm, ids []jute.ID) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	acl, ok := r.tree.ACL(path)
-	return ok && r.tree.Permits(acl, want, ids)
+	return ok && r.tree.Permits(path, acl, want, ids)
 }

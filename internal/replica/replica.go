@@ -31,6 +31,7 @@ type Replica struct {
 	log       *slog.Logger
 	clientLog *slog.Logger               // for lines about single clients, of which there is a limit
 	slowLog   *slog.Logger               // for those about slow requests, which have one of their own
+	policyLog *slog.Logger               // for those about what the policy denies
 	slow      int64                      // ns from which on a request is slow; 0 for never
 	now       func() int64               // a monotonic clock, ns
 	wall      func() int64               // the clock that stamps batches, ms since 1970

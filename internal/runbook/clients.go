@@ -71,4 +71,7 @@ var clients = []Entry{
 	{"ZD-4023", "There are too many limits",
 		"There are more than 1000 znodes below /zookeeper/limits. The server reads none of them and goes on with what its configuration says.",
 		"'zooid limits list' shows them; remove what nobody needs. A limit counts for all below its path that has none of its own."},
+	{"ZD-4024", "A dry run of a policy's rule would deny a request",
+		"The policy (/zookeeper/policy) has a line dryrun deny, and the request would be denied without the word dryrun. It was done. The line names the path, an identity and the policy's line; zooid_policy_denied_total{how=dryrun} counts.",
+		"See whether that client shall be able to do it: if so, add it to the rule's exceptions. Take away the word dryrun when no such lines come any more."},
 }

@@ -66,6 +66,7 @@ var messages = map[string]string{
 	"a client exceeds a limit":                                             "ZD-4021",
 	"a limit can't be read and is not in force":                            "ZD-4022",
 	"there are more limits than are read: none of them is in force":        "ZD-4023",
+	"a dry run of a policy's rule would deny a request":                    "ZD-4024",
 	"a request was slow":                                                   "ZD-4018",
 	"a client failed to authenticate":                                      "ZD-4007",
 	"a client's credential could not be judged; it is closed to try again": "ZD-4017",

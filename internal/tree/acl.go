@@ -187,9 +187,8 @@ func (t *Tree) allows(acl uint32, want jute.Perm, ids []jute.ID) bool {
 	return e.world&want != 0 || t.settings.SkipACL || auth.Permits(e.list, want, ids)
 }
 
-// Permits reports whether an ACL, such as that of an Event, grants one of the
-// permissions in want to the bearer of ids under the settings in force.
-func (t *Tree) Permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
+// permits is allows for a list.
+func (t *Tree) permits(acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {
 	return t.settings.SkipACL || auth.Permits(acl, want, ids)
 }
 

@@ -128,11 +128,12 @@ func (t *Tree) applySettings(body []byte) {
 	t.totals.digest -= t.settingsDigest()
 	t.set(s)
 	t.totals.digest += t.settingsDigest()
+	t.readPolicy()
 }
 
 // write evaluates a request that has its zxid.
 func (t *Tree) write(q *Request, r *Result) {
-	t.budget = t.aclBudget()
+	t.budget, t.given = t.aclBudget(), givenACL{}
 	var d jute.Decoder
 	d.Reset(q.Body)
 	switch q.Op {

@@ -43,7 +43,7 @@ func (t *Tree) reconfig(d *jute.Decoder, q *Request, r *Result) jute.Code {
 		return code
 	case reachable != jute.OK:
 		return reachable
-	case !t.allows(n.acl, jute.PermWrite, q.Identities):
+	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, q.Identities):
 		return jute.ErrNoAuth
 	case t.settings.FeatureLevel < levelStaged:
 		t.setMembers(slot, next, r)
@@ -63,7 +63,7 @@ func (t *Tree) ReconfigCode(body []byte, ids []jute.ID) jute.Code {
 	switch {
 	case !t.settings.ReconfigEnabled:
 		return jute.ErrReconfigDisabled
-	case !t.allows(n.acl, jute.PermWrite, ids):
+	case !t.allowsAt(pathConfig, n.acl, jute.PermWrite, ids):
 		return jute.ErrNoAuth
 	case n.size() == 0 || t.reconfigure == nil:
 		return jute.ErrUnimplemented

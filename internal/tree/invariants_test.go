@@ -1,12 +1,20 @@
 package tree
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/zooid-project/zooid/internal/policy"
+)
 
 // invariants walks every structure of the tree and says what is broken, "" if
 // nothing is.
 func invariants(t *Tree) string {
 	if t.undo.open || len(t.undo.log) != 0 {
 		return "the undo log is open between requests"
+	}
+	if !samePolicy(t, t.policy) {
+		return "the policy in force isn't that of its znode"
 	}
 	sum := totals{digest: t.totals.digest}
 	aclRefs := map[uint32]int{aclOpen: 1, aclConfig: 1}
@@ -253,4 +261,11 @@ func slabInvariants[T any](s *slab[T]) string {
 		return fmt.Sprintf("%d chunks are nil, %d known as empty", empty, len(s.empty))
 	}
 	return ""
+}
+
+// samePolicy reports whether the policy in force is what its znode holds.
+func samePolicy(t *Tree, have *policy.Policy) bool {
+	defer func() { t.policy = have }()
+	t.readPolicy()
+	return reflect.DeepEqual(have, t.policy)
 }

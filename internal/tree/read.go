@@ -16,7 +16,7 @@ func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jut
 	if slot == 0 {
 		return 0, jute.ErrNoNode
 	}
-	if !t.allows(t.at(slot).acl, want, ids) {
+	if !t.allowsAt(path, t.at(slot).acl, want, ids) {
 		return 0, jute.ErrNoAuth
 	}
 	return slot, jute.OK
@@ -68,7 +68,7 @@ func (t *Tree) AppendGetACL(dst []byte, path string, ids []jute.ID) ([]byte, jut
 	}
 	n := t.at(slot)
 	e := &t.acls.entries[n.acl]
-	if t.allows(n.acl, jute.PermAdmin, ids) {
+	if t.allows(n.acl, jute.PermAdmin, ids) && !t.Denies(path, jute.PermAdmin, ids) {
 		dst = append(dst, e.encoded...)
 	} else {
 		dst = jute.AppendACLs(dst, auth.Mask(e.list))

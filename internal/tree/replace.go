@@ -125,6 +125,7 @@ func (t *Tree) replace(d *jute.Decoder, q *Request, r *Result) jute.Code {
 	t.endOthers(q.Session, r)
 	t.insertAll(list)
 	t.addQuotas()
+	t.readPolicy()
 	return jute.OK
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -21,6 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "write what happened into the transcri
 //	multi { create /a ; delete /b v=3 }
 //	session, attach, expire, settings, reap, term, time, config, snapshot
 //	enter s=1 cnx=10 by=7 seq=1 scope=1                            by: the entrance
+//	policy role a = sasl:b ; deny read below /c except a          set by a superuser
 //	zxid to=N, created /a to=N                                    as if after a long life
 //	get, exists, getACL, ls, ls2, count, ephemerals, multiRead    reads
 //	s=2 cnx=7 seq=3 ids=digest:alice:x,super:                     who asks; on any command
@@ -237,6 +239,17 @@ func (s *stage) command(line string) {
 		fmt.Fprintf(&s.out, "restored from version %d\n", s.tree.snapshotVersion())
 		s.tree = again
 		return
+	case "policy": // the rest of the line, with ; between its lines, of a superuser
+		q.Identities = []jute.ID{{Scheme: "super"}}
+		text := []byte(strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(line, name)), " ; ", "\n"))
+		o := modelOp{op: jute.OpCreate, path: policy.Path, data: text, acl: jute.WorldACL(jute.PermAll), version: -1}
+		if s.tree.find(policy.Path) != 0 {
+			o.op = jute.OpSetData
+		}
+		s.next[q.Cnx]++
+		q.Op, q.Body, q.Seq = o.op, encode(&o), s.next[q.Cnx]
+		s.apply(line, &q)
+		return
 	case "zxid":
 		s.tree.position.zxid = s.int(a, "to", 0)
 		return
@@ -252,7 +265,11 @@ func (s *stage) command(line string) {
 		return
 	}
 	s.internal(name, line, a, &q)
-	batch := AppendRecord(AppendBatchHeader(nil, s.now), &q)
+	s.apply(line, &q)
+}
+
+func (s *stage) apply(line string, q *Request) {
+	batch := AppendRecord(AppendBatchHeader(nil, s.now), q)
 	s.index++
 	if err := s.tree.Apply(s.term, s.index, batch, s.print); err != nil {
 		fmt.Fprintf(&s.out, "error: %v\n", err)

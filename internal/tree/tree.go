@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -56,13 +57,15 @@ type Tree struct {
 	sessions sessionTable
 	quotas   map[string]struct{} // paths with a limits node
 	settings Settings
-	change   change // of the membership, under way
+	change   change         // of the membership, under way
+	policy   *policy.Policy // of settings and znodes; nil for none
 	position position
 	totals   totals
 
 	reconfigure Reconfigure
 	changing    func(path string, before, after []byte)
 	levelMax    int32
+	struck      Struck
 
 	// Not state: scratch of the request being applied, and caches.
 	identities identityCache
@@ -75,6 +78,7 @@ type Tree struct {
 	request    Request
 	scratch    []byte         // paths of the result
 	budget     auth.Budget    // left of the request being applied
+	given      givenACL       // to a znode of the request being applied
 	multiOps   []jute.MultiOp // of the multi being applied
 }
 

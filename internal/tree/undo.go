@@ -1,5 +1,7 @@
 package tree
 
+import "github.com/zooid-project/zooid/internal/policy"
+
 // The undo log makes a multi all-or-nothing: its operations change the tree as
 // they go, and each change leaves what it takes to go back. What an operation
 // frees is only freed when the multi succeeds.
@@ -7,6 +9,7 @@ type undoLog struct {
 	open   bool
 	log    []undoStep
 	totals totals
+	policy *policy.Policy
 }
 
 type undoKind uint8
@@ -46,7 +49,7 @@ func (t *Tree) begin() {
 	if t.undo.open {
 		panic("tree: invariant broken: a multi inside of a multi")
 	}
-	t.undo.open, t.undo.totals = true, t.totals
+	t.undo.open, t.undo.totals, t.undo.policy = true, t.totals, t.policy
 }
 
 // commit makes everything since begin final.
@@ -96,7 +99,7 @@ func (t *Tree) rollback() {
 			}
 		}
 	}
-	t.totals = t.undo.totals
+	t.totals, t.policy = t.undo.totals, t.undo.policy
 	t.endUndo()
 }
 
@@ -106,5 +109,5 @@ func (t *Tree) endUndo() {
 	if cap(t.undo.log) > undoLogKeep {
 		t.undo.log = nil
 	}
-	t.undo.open = false
+	t.undo.open, t.undo.policy = false, nil
 }

@@ -72,6 +72,7 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if !t.allows(p.acl, jute.PermCreate, q.Identities) {
 		return fail(jute.ErrNoAuth)
 	}
+	above := t.acls.entries[p.acl].list
 	path := c.path
 	if c.mode.Sequential() {
 		begin := len(t.scratch)
@@ -82,11 +83,22 @@ func (t *Tree) create(c *createRequest, q *Request, r *Result) (string, jute.Sta
 	if jute.CheckPath(path) != nil {
 		return fail(jute.ErrBadArguments)
 	}
+	if !t.grants(path, above, jute.PermCreate, q.Identities) {
+		return fail(jute.ErrNoAuth)
+	}
 	if path == "/" || t.findChild(parent, t.key.child(p.hash, name), name) != 0 {
 		return fail(jute.ErrNodeExists)
 	}
-	if path == pathLimits && t.settings.FeatureLevel >= 2 && !t.settings.SkipACL && !isSuper(q.Identities) {
+	if ruledBySuper(path) && t.settings.FeatureLevel >= 2 && !t.settings.SkipACL && !isSuper(q.Identities) {
 		return fail(jute.ErrNoAuth)
+	}
+	if !t.takesPolicy(path, c.data) {
+		return fail(jute.ErrBadArguments)
+	}
+	if t.policy != nil {
+		if c.acl = t.givenTo(path, c.acl, q.Identities); !c.acl.ok {
+			return fail(jute.ErrInvalidACL)
+		}
 	}
 	if p.kind() == ephemeral {
 		return fail(jute.ErrNoChildrenForEphemerals)
@@ -123,6 +135,7 @@ func (t *Tree) createNode(parent uint32, path, name string, c *createRequest, q 
 	parentPath := path[:len(path)-len(name)-1]
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
 	t.quotaCreated(slot, path, parentPath, name)
+	t.notePolicy(path)
 	return stat
 }
 
@@ -148,7 +161,7 @@ func (t *Tree) delete(path string, version int32, q *Request, r *Result) jute.Co
 		return jute.ErrNoNode
 	}
 	p := t.at(parent)
-	if !t.allows(p.acl, jute.PermDelete, q.Identities) {
+	if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	slot := t.findChild(parent, t.key.child(p.hash, name), name)
@@ -181,6 +194,7 @@ func (t *Tree) deleteNode(slot uint32, path, parentPath string, r *Result) {
 	r.event(jute.EventNodeDeleted, path, acl)
 	r.event(jute.EventNodeChildrenChanged, parentEvent(parentPath), t.acls.entries[p.acl].list)
 	t.quotaDeleted(path, parentPath, int64(size))
+	t.notePolicy(path)
 }
 
 // writeData evaluates a setData.
@@ -193,8 +207,11 @@ func (t *Tree) writeData(path string, data []byte, version int32, q *Request, r 
 		return jute.Stat{}, jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allows(n.acl, jute.PermWrite, q.Identities) {
+	if !t.allowsAt(path, n.acl, jute.PermWrite, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
+	}
+	if !t.takesPolicy(path, data) {
+		return jute.Stat{}, jute.ErrBadArguments
 	}
 	more := int64(len(data) - n.size())
 	if !t.quotaAllows(path, more, 0) {
@@ -221,6 +238,7 @@ func (t *Tree) changeData(slot uint32, path string, data []byte, version int32, 
 	stat := t.stat(n)
 	r.event(jute.EventNodeDataChanged, path, t.acls.entries[n.acl].list)
 	t.quotaChanged(path, more, 0)
+	t.notePolicy(path)
 	return stat
 }
 
@@ -236,7 +254,7 @@ func (t *Tree) writeACL(path string, acl aclFix, version int32, q *Request) (jut
 	if slot == 0 {
 		return jute.Stat{}, jute.ErrNoNode
 	}
-	if n := t.at(slot); !t.allows(n.acl, jute.PermAdmin, q.Identities) {
+	if n := t.at(slot); !t.allowsAt(path, n.acl, jute.PermAdmin, q.Identities) {
 		return jute.Stat{}, jute.ErrNoAuth
 	} else if version != -1 && version != n.aversion {
 		return jute.Stat{}, jute.ErrBadVersion
@@ -259,7 +277,7 @@ func (t *Tree) check(path string, version int32, q *Request) jute.Code {
 		return jute.ErrNoNode
 	}
 	n := t.at(slot)
-	if !t.allows(n.acl, jute.PermRead, q.Identities) {
+	if !t.allowsAt(path, n.acl, jute.PermRead, q.Identities) {
 		return jute.ErrNoAuth
 	}
 	if version != -1 && version != n.version {

@@ -1,0 +1,42 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zooid-project/zooid/internal/cli"
+)
+
+const policyUsage = `usage: zooid policy [FLAG]… get
+       zooid policy [FLAG]… set   FILE
+       zooid policy         check FILE
+       zooid policy [FLAG]… explain PATH read|write|create|delete|admin [SCHEME:ID…]
+
+Who may do what below a path, beside the ACLs there, on all servers of the ensemble at once. One rule a line:
+
+  role  NAME = SCHEME:ID…
+  deny  read,write,create,delete,admin,all below PATH [except NAME|SCHEME:ID…]
+  new   below PATH acl SCHEME:ID:cdrwa…       instead of world:anyone:cdrwa
+  dryrun deny …                               tells the log, and denies nothing
+
+  zooid policy -server zk1:2181 -auth digest:super:PASSWORD set FILE
+
+The flags are those of zooid cli, which has the same commands (zooid cli policy …).
+`
+
+// runPolicy runs the shell's commands of that name.
+func runPolicy(args []string, stdout, stderr io.Writer) int {
+	at := slices.IndexFunc(args, func(arg string) bool { return slices.Contains([]string{"get", "set", "check", "explain"}, arg) })
+	if at < 0 {
+		if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
+			fmt.Fprint(stdout, policyUsage)
+			return 0
+		}
+		fmt.Fprint(stderr, policyUsage)
+		return 2
+	}
+	return cli.Main(slices.Insert(slices.Clone(args), at, "policy"), cli.Streams{Out: stdout, Err: stderr}, versionText())
+}

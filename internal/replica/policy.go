@@ -1,0 +1,39 @@
+package replica
+
+import (
+	"github.com/zooid-project/zooid/internal/auth"
+	"github.com/zooid-project/zooid/internal/policy"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// use takes a tree into use, and has it tell what its policy denies. Writes are denied by all
+// servers, so each counts and logs those of the whole ensemble, and the reads of its own clients.
+func (r *Replica) use(t *tree.Tree) {
+	t.OnStruck(r.struck)
+	r.tree = t
+}
+
+// struck counts and logs that a rule has denied something, or would have.
+func (r *Replica) struck(rule *policy.Rule, path string, ids []jute.ID) {
+	if r.progress.replaying {
+		return
+	}
+	how := 0
+	if rule.Dry {
+		how = 1
+	}
+	r.meters.struck[how].Inc()
+	who := ""
+	if len(ids) > 0 {
+		last := ids[len(ids)-1]
+		if who = last.Scheme; auth.UserName(last) != "" { // without the hash of a password
+			who += ":" + auth.UserName(last)
+		}
+	}
+	if rule.Dry {
+		r.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who, "line", rule.Line)
+		return
+	}
+	r.policyLog.Info("a rule of the policy denied a request", "path", path, "identity", who, "line", rule.Line)
+}
