@@ -31,6 +31,7 @@ func commands() []command {
 		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", runImport},
 		{"export", "-to APACHE_DATADIR DATADIR", "make a data directory for Apache ZooKeeper", runExport},
 		{"migrate", "compare|follow …", "follow a running Apache ensemble; compare trees", runMigrate},
+		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "play the requests of Apache's clients to Zooid too", runShadow},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
 		{"completion", "bash|zsh|fish", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},

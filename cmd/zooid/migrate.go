@@ -14,6 +14,7 @@ const migrateHelp = `usage: zooid migrate compare [flags] A B
        zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
        zooid migrate tail -after ZXID APACHE_DATADIR
        zooid migrate back [flags] ZOOCFG
+       zooid migrate shadow -listen ADDRESS [flags] PRIMARY SHADOW
 
 What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
 
@@ -22,6 +23,7 @@ What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
   switch    put a Zooid server in the place of that ensemble
   tail      print the end of a stopped Apache server's log, for switch
   back      keep Apache servers up to date with a Zooid server
+  shadow    play the requests of Apache's clients to Zooid too; compare the replies
 
 zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
 move the files of servers that stand still; docs/migration.md has the plan.
@@ -44,6 +46,8 @@ func runMigrate(args []string, stdout, stderr io.Writer) int {
 		return runTail(args[1:], stdout, stderr)
 	case "back":
 		return back.Command(args[1:], changeMembers, stdout, stderr)
+	case "shadow":
+		return runShadow(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, migrateHelp)
 		return 0

@@ -32,6 +32,8 @@ type Load struct {
 	TTL       bool // create TTL znodes
 	// OneModePerPath is the Mix's.
 	OneModePerPath bool
+	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the ACL before it.
+	OpenACLs bool
 
 	sent     atomic.Int64
 	deadline time.Time
@@ -127,7 +129,7 @@ func (l *Load) reconnect(c *Client) error {
 func (l *Load) drive(i int, c *Client) error {
 	rng := rand.New(rand.NewPCG(l.Seed, uint64(i)))
 	mix := &Mix{Root: l.Root, Name: fmt.Sprintf("%d.%d", l.Seed, i), TTL: l.TTL, Persistent: i%3 == 2, OneModePerPath: l.OneModePerPath, Rand: rng}
-	if user := digests[i%len(digests)]; user != "" {
+	if user := digests[i%len(digests)]; user != "" && !l.OpenACLs {
 		mix.Identity = DigestID(user)
 	}
 	var open []*Call

@@ -1,0 +1,156 @@
+//go:build unix
+
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/zktest"
+)
+
+// plain reaches servers without TLS, and has one flag.
+type plain struct{}
+
+func (plain) Take(args []string) ([]string, bool, error) {
+	if args[0] != "-tls" {
+		return args, false, nil
+	}
+	return args[1:], true, nil
+}
+
+func (plain) Check() error { return nil }
+
+func (plain) Dial(ctx context.Context, server string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", server)
+}
+
+// TestArguments: what zooid shadow says to wrong arguments.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"-h", 0, "usage: zooid shadow"},
+		{"", 2, "name -listen ADDRESS"},
+		{"a:1 b:2", 2, "name -listen ADDRESS"},
+		{"-listen :0 a:1", 2, "the primary and the shadow"},
+		{"-listen :0 a b:2", 2, "HOST:PORT"},
+		{"-listen :0 a:1 b:2,c", 2, "HOST:PORT"},
+		{"-listen", 2, "needs a value"},
+		{"-x=1 a:1 b:2", 2, "no flag -x"},
+		{"-auth digest:a:b a:1 b:2", 2, "no flag -auth"},
+		{"-tlsx a:1 b:2", 2, "-tlsx"},
+		{"-ignore nothing a:1 b:2", 2, "no field"},
+		{"-every -1s a:1 b:2", 2, "no negative"},
+		{"-max x a:1 b:2", 2, "-max x"},
+		{"-listen 256.0.0.1:0 -tls a:1 b:2", 2, "256.0.0.1"},
+	} {
+		var out bytes.Buffer
+		if code := Command(strings.Fields(c.args), plain{}, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("zooid shadow %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+}
+
+// TestRun: what is printed of differences, and the exit code.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		args  string
+		use   func(t *testing.T, user, shadow *zk.Client)
+		code  int
+		lines []string // that standard output has
+	}{
+		{"equal", "", func(*testing.T, *zk.Client, *zk.Client) {}, exitEqual, nil},
+		{"different", "-max=1 -every=1ms", func(t *testing.T, user, shadow *zk.Client) {
+			must(t, shadow.Delete(t.Context(), "/a", -1))
+			for range 2 {
+				_, _, err := user.Get(t.Context(), "/a")
+				must(t, err)
+			}
+		}, exitDiffers, []string{"differs: getData /a (session "}},
+		{"json", "-json", func(t *testing.T, user, shadow *zk.Client) {
+			must(t, shadow.Delete(t.Context(), "/a", -1))
+			_, _, err := user.Get(t.Context(), "/a")
+			must(t, err)
+		}, exitDiffers, []string{`{"operation":"getData","path":"/a",`}},
+		{"unsure", "", func(t *testing.T, user, _ *zk.Client) {
+			_, _, err := user.Reconfig(t.Context(), zk.Reconfig{Joining: []string{"nonsense"}})
+			if err == nil {
+				t.Error("a nonsensical reconfig went through")
+			}
+		}, exitUnsure, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
+			var s settings
+			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()), plain{}); err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.Listen("tcp", s.listen)
+			must(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out, errs bytes.Buffer
+			code, proxy := make(chan int, 1), make(chan *Proxy, 1)
+			go func() { code <- s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p }) }()
+			p := <-proxy
+			user := client(t, l.Addr().String())
+			_, err = user.Create(t.Context(), "/a", nil, zk.ModePersistent, open)
+			must(t, err)
+			rest := func() { patient(t, "everything played", func() bool { n := p.Counts(); return n.Queued == 0 }) }
+			rest()
+			c.use(t, user, client(t, shadow.Connect()))
+			rest()
+			user.Close()
+			rest()
+			time.Sleep(10 * time.Millisecond) // for -every
+			cancel()
+			if got := <-code; got != c.code {
+				t.Errorf("exit %d, want %d\n%s%s", got, c.code, &out, &errs)
+			}
+			lines := strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if out.Len() == 0 {
+				lines = nil
+			}
+			if len(lines) != len(c.lines) {
+				t.Fatalf("printed %q", lines)
+			}
+			for i, line := range lines {
+				if !strings.HasPrefix(line, c.lines[i]) || strings.Contains(c.args, "-json") && !json.Valid([]byte(line)) {
+					t.Errorf("printed %q, want %q", line, c.lines[i])
+				}
+			}
+			if !strings.Contains(errs.String(), "replies and notifications compared") || !strings.Contains(errs.String(), "getData") && c.code == exitDiffers {
+				t.Errorf("the summary: %s", &errs)
+			}
+		})
+	}
+}
+
+// TestListenerFails: an error of the listener ends the command.
+func TestListenerFails(t *testing.T) {
+	t.Parallel()
+	p := New(Options{Tell: func(*Difference) {}, Say: func(string) {}})
+	if err := p.Run(t.Context(), brokenListener{}); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+type brokenListener struct{}
+
+func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("broken") }
+func (brokenListener) Close() error              { return nil }
+func (brokenListener) Addr() net.Addr            { return nil }

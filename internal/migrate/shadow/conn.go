@@ -1,0 +1,297 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// A conn is a client's connection to the primary, as it is followed.
+type conn struct {
+	p                       *Proxy
+	generation              int
+	fromClient, fromPrimary assembler // each is used by one goroutine
+	unreadable              bool      // what the client sends can't be followed; used by the same goroutine
+
+	// The following is guarded by p.mu.
+	hello   *jute.ConnectRequest
+	greeted bool     // the primary has answered hello
+	s       *session // nil until then
+	after   *conn    // the session's connection before this one, until it is over; what this one asked for is played then
+	open    []*exchange
+	held    int // of its exchanges, those that the shadow hasn't played
+	bytes   int // that they take
+	last    int64
+	emitted int64
+	events  []jute.WatcherEvent
+	off     string // why it isn't shadowed any more, "" while it is
+	closed  bool
+}
+
+// requested looks at bytes that the client sends, before they are passed on.
+func (c *conn) requested(b []byte) {
+	if c.unreadable {
+		return
+	}
+	if err := c.fromClient.feed(b, c.request); err != nil {
+		c.unreadable = true
+		c.p.mu.Lock()
+		defer c.p.mu.Unlock()
+		c.p.counts.Unreadable++
+		c.stop(fmt.Sprintf("its requests can't be followed: %v", err))
+	}
+}
+
+// request takes one frame of the client's.
+func (c *conn) request(frame []byte) error {
+	p := c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := jute.NewDecoder(frame)
+	if c.hello == nil {
+		c.hello = &jute.ConnectRequest{}
+		c.hello.Decode(d)
+		return d.Err()
+	}
+	var h jute.RequestHeader
+	if h.Decode(d); d.Err() != nil {
+		return d.Err()
+	}
+	if c.s != nil {
+		c.s.heard = time.Now()
+	}
+	if c.off == "" && h.Op == jute.OpSASL {
+		c.stop("it logs in by SASL, which can't be played to another server")
+	}
+	if c.off != "" {
+		p.skipped(h.Op, d.Rest())
+		return nil
+	}
+	if c.closed { // nothing that the primary answers is heard any more
+		p.unanswered(h.Op, d.Rest())
+		return nil
+	}
+	p.stamp++
+	x := &exchange{c: c, op: h.Op, xid: h.Xid, request: d.Rest(), stamp: p.stamp}
+	c.open = append(c.open, x)
+	p.waiting[c] = true
+	c.hold(x.size(), 1)
+	return nil
+}
+
+// hold counts what an exchange takes. The caller holds p.mu.
+func (c *conn) hold(bytes, exchanges int) {
+	c.held += exchanges
+	c.bytes += bytes
+	c.p.bytes += bytes
+	switch {
+	case c.off != "":
+	case c.held > queuedMax:
+		c.stop(fmt.Sprintf("the shadow is %d requests behind", queuedMax))
+	case c.bytes > queuedBytesMax:
+		c.stop(fmt.Sprintf("the shadow is %d bytes behind", queuedBytesMax))
+	case c.p.bytes > queuedBytesAll:
+		c.stop(fmt.Sprintf("the shadow is %d bytes behind on all connections", queuedBytesAll))
+	}
+}
+
+// replied looks at bytes that the primary sends, before they are passed on.
+func (c *conn) replied(b []byte) {
+	if c.fromPrimary.limit == 0 {
+		return
+	}
+	if err := c.fromPrimary.feed(b, c.answer); err != nil {
+		c.fromPrimary.limit = 0
+		c.p.mu.Lock()
+		defer c.p.mu.Unlock()
+		c.stop(fmt.Sprintf("the primary's replies can't be followed: %v", err))
+	}
+}
+
+// answer takes one frame of the primary's.
+func (c *conn) answer(frame []byte) error {
+	p := c.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := jute.NewDecoder(frame)
+	if !c.greeted {
+		c.greeted = true
+		var a jute.ConnectResponse
+		if a.Decode(d); d.Err() != nil {
+			return d.Err()
+		}
+		c.greet(&a)
+		return nil
+	}
+	if c.off != "" || c.closed {
+		return nil
+	}
+	if c.generation != p.generation {
+		c.stop("it is connected to another server of the primary than later ones")
+		return nil
+	}
+	var h jute.ReplyHeader
+	if h.Decode(d); d.Err() != nil {
+		return d.Err()
+	}
+	c.last = max(c.last, h.Zxid)
+	if h.Xid == jute.XidNotification {
+		var e jute.WatcherEvent
+		if e.Decode(d); d.Err() != nil {
+			return d.Err()
+		}
+		if c.events = append(c.events, e); len(c.events) > eventsMax {
+			c.stop(fmt.Sprintf("%d notifications have come without a reply", eventsMax))
+		}
+		return nil
+	}
+	for _, x := range c.open {
+		if x.answered || x.xid != h.Xid {
+			continue
+		}
+		p.stamp++
+		x.answered, x.zxid, x.code, x.reply, x.came, x.at = true, h.Zxid, h.Err, d.Rest(), p.stamp, time.Now()
+		if x.op != jute.OpAuth { // which is answered out of turn
+			x.events, c.events = c.events, nil
+		}
+		c.hold(len(x.reply), 0)
+		c.emit()
+		return nil
+	}
+	return errors.New("a reply that no request has")
+}
+
+// emit hands the answered requests to the player, in the order of the requests. The caller holds p.mu.
+func (c *conn) emit() {
+	for c.off == "" && c.after == nil && len(c.open) > 0 && c.open[0].answered {
+		x := c.open[0]
+		c.open = c.open[1:]
+		x.zxid = max(x.zxid, c.emitted)
+		c.emitted = x.zxid
+		if x.s = c.s; x.s.ended {
+			c.release(x)
+			continue
+		}
+		c.p.enqueue(x)
+	}
+	if len(c.open) == 0 {
+		delete(c.p.waiting, c)
+	}
+	select { // what another connection waits for may have come
+	case c.p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends the shadowing of the connection. The caller holds p.mu.
+func (c *conn) stop(why string) {
+	switch {
+	case c.off != "":
+	case c.s != nil && !c.s.ended:
+		c.p.end(c.s, why)
+	default:
+		c.leaveOut(why)
+	}
+}
+
+// saidMax is how many connections that end for one reason are told one by one.
+const saidMax = 10
+
+// leaveOut stops following a connection: the requests that haven't been played won't be. The caller holds p.mu.
+func (c *conn) leaveOut(why string) {
+	if c.off != "" {
+		return
+	}
+	c.off = why
+	reason := reasonOf(why)
+	switch c.p.counts.Ended[reason]++; {
+	case c.p.counts.Ended[reason] < saidMax:
+		c.p.say(fmt.Sprintf("a connection isn't shadowed any more: %s", why))
+	case c.p.counts.Ended[reason] == saidMax:
+		c.p.say(fmt.Sprintf("a connection isn't shadowed any more, and further ones are only counted: %s", why))
+	}
+	for _, x := range c.open {
+		c.p.skipped(x.op, x.request)
+		c.release(x)
+	}
+	c.open, c.events = nil, nil
+	delete(c.p.waiting, c)
+}
+
+// release gives back what an exchange took. The caller holds p.mu.
+func (c *conn) release(x *exchange) {
+	c.held--
+	c.bytes -= x.size()
+	c.p.bytes -= x.size()
+}
+
+// linger waits until the primary has answered what a client that has gone asked for: the shadow
+// must do the same.
+func (c *conn) linger(ctx context.Context) {
+	for end := time.Now().Add(lingerMax); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(lingerStep) {
+		c.p.mu.Lock()
+		done := c.closed || c.off != "" || len(c.open) == 0 && c.greeted
+		c.p.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}
+
+const lingerStep = 5 * time.Millisecond
+
+// over notes that the connection has ended. What hasn't been answered may have been done.
+func (c *conn) over(byPrimary bool) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.overLocked(byPrimary)
+}
+
+// overLocked is over for a caller that holds p.mu.
+func (c *conn) overLocked(byPrimary bool) {
+	p := c.p
+	if c.closed {
+		return
+	}
+	if c.after != nil {
+		c.after.overLocked(false)
+	}
+	c.closed = true
+	delete(p.conns, c)
+	if byPrimary && c.hello != nil && !c.greeted {
+		p.turnedAway(c)
+	}
+	c.emit()
+	for _, x := range c.open {
+		p.unanswered(x.op, x.request)
+		c.release(x)
+	}
+	c.open = nil
+	delete(p.waiting, c)
+	s := c.s
+	if s == nil || s.ended {
+		return
+	}
+	p.detach(s, c)
+	if s.c == c {
+		s.attached, s.gone = false, byPrimary
+		return
+	}
+	for next := range p.conns {
+		if next.after == c {
+			next.after, next.emitted = nil, s.emitted
+			next.emit()
+		}
+	}
+}
+
+// unanswered notes a request that the primary may have carried out or not. The caller holds p.mu.
+func (p *Proxy) unanswered(op jute.Op, request []byte) {
+	if op.IsWrite() {
+		p.counts.Unanswered++
+	}
+	p.doubts.write(op, request, "a write whose outcome isn't known")
+}

@@ -1,0 +1,352 @@
+package shadow
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// The limits. docs/limits.md says what happens at them.
+const (
+	connectionsMax = 10_000    // of clients
+	requestMax     = 2 << 20   // bytes of a request, with its overhead; a server refuses larger ones
+	replyMax       = 64 << 20  // bytes of a reply
+	queuedMax      = 10_000    // requests of a connection that the shadow hasn't played
+	queuedBytesMax = 16 << 20  // the same, with their replies
+	queuedBytesAll = 256 << 20 // of all connections
+	eventsMax      = 10_000    // notifications of a connection between two replies, or not matched
+	firstFrameMax  = 10 * time.Second
+	lingerMax      = 2 * time.Second // how long replies are awaited for a client that has gone
+)
+
+// Dial connects to a server.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
+// Options say between whom a Proxy stands.
+type Options struct {
+	Primary, Shadow         []string // addresses
+	DialPrimary, DialShadow Dial     // nil connects by TCP
+	Ignored                 map[string]bool
+	Tell                    func(*Difference) // called for each difference and doubt, from one goroutine at a time
+	Say                     func(string)      // called for what an operator should know
+}
+
+// A Proxy stands between clients and the primary.
+type Proxy struct {
+	o    Options
+	wake chan struct{} // has an element if the player has something new to look at
+
+	mu         sync.Mutex // guards what follows; held for work in memory only
+	accepted   int        // connections that are open, those that aren't followed among them
+	conns      map[*conn]bool
+	waiting    map[*conn]bool     // those that have requests which haven't been handed to the player
+	sessions   map[int64]*session // by the primary's id
+	ephemerals map[string]*session
+	doubts     doubts
+	acls       map[string]uint64 // paths of setACLs, with the stamp of their reply
+	queue      queue
+	flying     int // exchanges that are being played
+	stamp, seq uint64
+	bytes      int   // that exchanges take
+	played     int64 // the highest zxid of the primary that has been played
+	zxids      zxidMap
+	primary    int // index of the server that is used
+	generation int // counts changes of primary
+	shadow     int // index of the shadow's server that is used
+	counts     Counts
+
+	notices chan string // for Say, which may wait: p.mu is held when they are made
+	telling sync.Mutex  // held while Tell is called; p.mu isn't
+}
+
+// New returns a Proxy.
+func New(o Options) *Proxy {
+	tcp := func(ctx context.Context, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	if o.DialPrimary == nil {
+		o.DialPrimary = tcp
+	}
+	if o.DialShadow == nil {
+		o.DialShadow = tcp
+	}
+	return &Proxy{o: o, wake: make(chan struct{}, 1), notices: make(chan string, noticesMax), conns: map[*conn]bool{}, waiting: map[*conn]bool{}, sessions: map[int64]*session{},
+		ephemerals: map[string]*session{}, doubts: doubts{paths: map[string]doubt{}}, acls: map[string]uint64{}, counts: newCounts()}
+}
+
+// Run serves clients until ctx ends; then it closes the listener and all connections.
+func (p *Proxy) Run(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer func() {
+		cancel()
+		all.Wait()
+		p.leave()
+	}()
+	context.AfterFunc(ctx, func() { l.Close() })
+	all.Go(func() { p.play(ctx) })
+	all.Go(func() {
+		for {
+			select {
+			case text := <-p.notices:
+				p.o.Say(text)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ECONNABORTED) {
+				return fmt.Errorf("accept connections: %w", err)
+			}
+			time.Sleep(acceptPause)
+			continue
+		}
+		if !p.admit() {
+			client.Close()
+			continue
+		}
+		all.Go(func() {
+			p.serve(ctx, client)
+			p.mu.Lock()
+			p.accepted--
+			p.mu.Unlock()
+		})
+	}
+}
+
+// noticesMax is how many notices may wait for Say; further ones are left out.
+const noticesMax = 1000
+
+// say hands a notice to Say without waiting.
+func (p *Proxy) say(text string) {
+	select {
+	case p.notices <- text:
+	default:
+	}
+}
+
+// acceptPause is waited when there are no more file descriptors.
+const acceptPause = 50 * time.Millisecond
+
+// admit counts a connection, unless there are too many.
+func (p *Proxy) admit() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.accepted >= connectionsMax {
+		if p.counts.Refused++; p.counts.Refused == 1 {
+			p.say(fmt.Sprintf("there are %d connections; further ones are closed", connectionsMax))
+		}
+		return false
+	}
+	p.accepted++
+	return true
+}
+
+// serve passes bytes between a client and the primary.
+func (p *Proxy) serve(ctx context.Context, client net.Conn) {
+	defer client.Close()
+	var first [4]byte
+	client.SetReadDeadline(time.Now().Add(firstFrameMax))
+	stopEarly := context.AfterFunc(ctx, func() { client.Close() })
+	defer stopEarly()
+	if _, err := io.ReadFull(client, first[:]); err != nil {
+		return
+	}
+	client.SetReadDeadline(time.Time{})
+	primary, generation, err := p.dialPrimary(ctx)
+	if err != nil {
+		return
+	}
+	defer primary.Close()
+	stop := context.AfterFunc(ctx, func() { primary.Close() })
+	defer stop()
+	size := int32(binary.BigEndian.Uint32(first[:]))
+	if size < 0 || size > jute.ConnectRequestSizeMax { // a four-letter word, TLS, or nonsense
+		p.passOn(client, primary, first[:])
+		return
+	}
+	c := &conn{p: p, generation: generation, fromClient: assembler{limit: requestMax}, fromPrimary: assembler{limit: replyMax}}
+	p.mu.Lock()
+	p.counts.Connections++
+	p.conns[c] = true
+	p.mu.Unlock()
+	var down sync.WaitGroup
+	down.Go(func() {
+		pump(primary, client, c.replied)
+		c.over(true)
+		client.Close()
+	})
+	if c.requested(first[:]); writeAll(primary, first[:]) == nil {
+		pump(client, primary, c.requested)
+	}
+	c.linger(ctx)
+	c.over(false)
+	primary.Close()
+	down.Wait()
+}
+
+// passOn passes bytes that aren't looked at.
+func (p *Proxy) passOn(client, primary net.Conn, first []byte) {
+	p.mu.Lock()
+	p.counts.PassedOn++
+	p.mu.Unlock()
+	var down sync.WaitGroup
+	down.Go(func() {
+		pump(primary, client, nil)
+		client.Close()
+	})
+	if writeAll(primary, first) == nil {
+		pump(client, primary, nil)
+	}
+	if half, ok := primary.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	} else {
+		primary.Close()
+	}
+	down.Wait()
+}
+
+// pump shows the bytes of one direction to look and passes them on, until one side ends. If the receiver has ended, the
+// rest is still looked at.
+func pump(from, to net.Conn, look func([]byte)) {
+	buf := make([]byte, 32<<10)
+	lost := false
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if look != nil {
+				look(buf[:n])
+			}
+			if !lost && writeAll(to, buf[:n]) != nil {
+				if lost = true; look == nil {
+					return
+				}
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func writeAll(to net.Conn, b []byte) error {
+	_, err := to.Write(b)
+	return err
+}
+
+// dialPrimary connects to the primary's server that is used, or to the next one that can be reached, which all
+// connections use from then on: zxids order the replies of one server.
+func (p *Proxy) dialPrimary(ctx context.Context) (net.Conn, int, error) {
+	p.mu.Lock()
+	from := p.primary
+	p.mu.Unlock()
+	var failed error
+	for i := range p.o.Primary {
+		at := (from + i) % len(p.o.Primary)
+		one, cancel := context.WithTimeout(ctx, patience)
+		nc, err := p.o.DialPrimary(one, p.o.Primary[at])
+		cancel()
+		if err != nil {
+			failed = err
+			continue
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.primary != at && p.primary == from {
+			p.primary = at
+			p.generation++
+			p.say(fmt.Sprintf("clients are connected to %s now", p.o.Primary[at]))
+		} else if p.primary != at { // another connection has moved on meanwhile
+			nc.Close()
+			return nil, 0, errors.New("the primary's server has changed")
+		}
+		return nc, p.generation, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.counts.Unreachable++; p.counts.Unreachable == 1 {
+		p.say(fmt.Sprintf("the primary can't be reached: %v", failed))
+	}
+	return nil, 0, failed
+}
+
+// turnedAway moves on to the next server of the primary when one closes connections instead of answering them, as one without a
+// quorum does, and no other connection to it stands. The caller holds p.mu.
+func (p *Proxy) turnedAway(c *conn) {
+	if len(p.o.Primary) == 1 || c.generation != p.generation {
+		return
+	}
+	for other := range p.conns {
+		if other.generation == p.generation && other.greeted {
+			return
+		}
+	}
+	p.primary = (p.primary + 1) % len(p.o.Primary)
+	p.generation++
+	p.say(fmt.Sprintf("clients are connected to %s next: the server before it turns them away", p.o.Primary[p.primary]))
+}
+
+// dialShadow connects to the shadow's server that is used, or the next one, which is used from then on: another one may be behind, so those
+// that are connected there aren't shadowed any more. It is called without p.mu.
+func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
+	p.mu.Lock()
+	from := p.shadow
+	p.mu.Unlock()
+	for i := range p.o.Shadow {
+		at := (from + i) % len(p.o.Shadow)
+		if nc, err = p.o.DialShadow(ctx, p.o.Shadow[at]); err != nil {
+			continue
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch {
+		case p.shadow == at:
+		case p.shadow == from:
+			p.shadow = at
+			p.say(fmt.Sprintf("requests are played to %s now", p.o.Shadow[at]))
+			for _, s := range p.sessions {
+				if s.link != nil {
+					p.end(s, "the shadow's server isn't reached any more, and another one is used")
+				}
+			}
+		default: // another session has moved on meanwhile
+			nc.Close()
+			return nil, errors.New("the shadow's server has changed")
+		}
+		return nc, nil
+	}
+	return nil, err
+}
+
+// leave ends what is left when nothing is served any more.
+func (p *Proxy) leave() {
+	p.mu.Lock()
+	p.counts.Queued = p.queued()
+	var links []*link
+	for _, s := range p.sessions {
+		s.ended = true
+		if s.link != nil {
+			links = append(links, s.link)
+		}
+	}
+	p.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range links {
+		all.Go(l.finish)
+	}
+	all.Wait()
+}

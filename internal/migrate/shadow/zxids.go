@@ -1,0 +1,34 @@
+package shadow
+
+import "sort"
+
+// zxidsMax is how many zxids are remembered, for clients that set their watches again after a reconnection.
+const zxidsMax = 65_536
+
+// A zxidMap tells which zxid of the shadow's has the state of one of the primary's. Both grow.
+type zxidMap []struct{ primary, shadow int64 }
+
+// add notes that the shadow had the state of the primary's zxid at its own.
+func (m *zxidMap) add(primary, shadow int64) {
+	all := *m
+	if n := len(all); n > 0 && primary <= all[n-1].primary {
+		if primary == all[n-1].primary {
+			all[n-1].shadow = max(all[n-1].shadow, shadow)
+		}
+		return
+	}
+	all = append(all, struct{ primary, shadow int64 }{primary, shadow})
+	if len(all) > 2*zxidsMax {
+		all = append(all[:0:0], all[zxidsMax:]...)
+	}
+	*m = all
+}
+
+// at returns the shadow's zxid with the state that the primary had at zxid; false if it isn't remembered.
+func (m zxidMap) at(zxid int64) (int64, bool) {
+	i := sort.Search(len(m), func(i int) bool { return m[i].primary > zxid })
+	if i == 0 {
+		return 0, false
+	}
+	return m[i-1].shadow, true
+}
