@@ -27,6 +27,7 @@ import (
 	"github.com/zooid-project/zooid/internal/sasl"
 	"github.com/zooid-project/zooid/internal/terminal"
 	"github.com/zooid-project/zooid/zk"
+	"github.com/zooid-project/zooid/zk/kerberos"
 )
 
 const followHelp = `usage: zooid migrate follow [flags] ENSEMBLE DIR
@@ -57,6 +58,10 @@ If the servers talk TLS among themselves (sslQuorum):
 If they log in at each other (quorum.auth.enableSasl) by DIGEST-MD5:
   -peer-sasl-user USER            as in a section QuorumLearner
   -peer-sasl-password-file FILE
+or by Kerberos, as $KRB5_CONFIG or /etc/krb5.conf says:
+  -peer-sasl-keytab FILE          this observer's key
+  -peer-sasl-principal NAME/HOST  whose it is; servers want HOST to be one of theirs
+  -peer-sasl-service NAME         the servers' principal without its host (zkquorum)
 
 The flags of zooid cli for TLS and logins say how the client ports are reached, which is
 needed once, for the configuration: -tls…, -auth, -sasl, -client-configuration.
@@ -84,12 +89,13 @@ type followFlags struct {
 	keys, trust keystore.Store
 	peerUser    string
 	peerPass    string
+	peerTicket  kerberos.Login
 	words       []string
 }
 
 // parse reads them. help is true if they ask for the help text.
 func (f *followFlags) parse(args []string) (help bool, err error) {
-	f.id = 200
+	f.id, f.peerTicket.Service = 200, "zkquorum"
 	switches := map[string]func(){
 		"peer-tls":          func() { f.peerTLS = true },
 		"peer-tls-any-host": func() { f.peerTLS, f.peerAnyHost = true, true },
@@ -101,6 +107,10 @@ func (f *followFlags) parse(args []string) (help bool, err error) {
 		err = errors.New("name an ensemble and a directory")
 	case (f.peerUser == "") != (f.peerPass == ""):
 		err = errors.New("-peer-sasl-user and -peer-sasl-password-file belong together")
+	case (f.peerTicket.Keytab == "") != (f.peerTicket.Principal == ""):
+		err = errors.New("-peer-sasl-keytab and -peer-sasl-principal belong together")
+	case f.peerUser != "" && f.peerTicket.Keytab != "":
+		err = errors.New("log in by -peer-sasl-user or by -peer-sasl-keytab")
 	}
 	return help, err
 }
@@ -128,6 +138,12 @@ func (f *followFlags) set(name, value string) (err error) {
 		text, err := os.ReadFile(value)
 		f.peerPass = strings.TrimRight(string(text), "\r\n")
 		return err
+	case "peer-sasl-keytab":
+		f.peerTicket.Keytab = value
+	case "peer-sasl-principal":
+		f.peerTicket.Principal = value
+	case "peer-sasl-service":
+		f.peerTicket.Service = value
 	case "peer-tls-password-file":
 		f.peerTLS, f.keys.PasswordPath, f.trust.PasswordPath = true, value, value
 	default:
@@ -277,13 +293,28 @@ func (f *followFlags) dialer() (func(context.Context, string) (net.Conn, error),
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, "tcp", address)
-		if err == nil && f.peerUser != "" {
-			if err = learner.Login(conn, sasl.NewPeerClient(f.peerUser, f.peerPass, rand.Reader).Step); err != nil {
+		if err == nil {
+			if err = f.login(conn, address); err != nil {
 				conn.Close()
 			}
 		}
 		return conn, err
 	}, nil
+}
+
+// login logs in at a quorum port, if the flags say how.
+func (f *followFlags) login(conn net.Conn, address string) error {
+	switch {
+	case f.peerUser != "":
+		return learner.Login(conn, sasl.NewPeerClient(f.peerUser, f.peerPass, rand.Reader).Step)
+	case f.peerTicket.Keytab != "":
+		ticket, err := f.peerTicket.Begin(address)
+		if err != nil {
+			return err
+		}
+		return learner.Login(conn, ticket.Step)
+	}
+	return nil
 }
 
 // typed takes a file as PEM unless its name says else.

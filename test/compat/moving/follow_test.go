@@ -20,6 +20,7 @@ import (
 	"github.com/zooid-project/zooid/internal/fourletter/ask"
 	"github.com/zooid-project/zooid/internal/freeport"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
+	"github.com/zooid-project/zooid/test/compat/kdc"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -242,27 +243,56 @@ QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required user
 		{"another", "log in at a quorum port by SASL", false},
 		{"", "EOF", false},
 	} {
-		args := []string{"migrate", "follow"}
+		var flags []string
 		if c.password != "" {
-			args = append(args, "-peer-sasl-user", "peer", "-peer-sasl-password-file", write("password", c.password))
+			flags = []string{"-peer-sasl-user", "peer", "-peer-sasl-password-file", write("password", c.password)}
 		}
-		out := newOutput(t)
-		cmd := exec.Command(program, append(args, e.connect(), t.TempDir())...)
-		cmd.Stdout, cmd.Stderr = out.file, out.file
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		followAs(t, program, e, nil, c.says, c.follows, flags...)
+	}
+}
+
+// TestFollowWithTickets follows servers that log in at each other by Kerberos, and take no others.
+func TestFollowWithTickets(t *testing.T) {
+	need(t)
+	const host = "127.0.0.1"
+	program, k := zooid(t), kdc.Start(t, "zkquorum/"+host, "zooid/"+host, "zooid/elsewhere")
+	options := fmt.Sprintf(`{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false keyTab="%s" principal="zkquorum/%s@%s"; };`,
+		k.Keytab("zkquorum/"+host), host, kdc.Realm)
+	jaas := k.Write(t, "jaas", "QuorumServer "+options+"\nQuorumLearner "+options)
+	e := startServers(t, "3.9.5", 3, "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true\nquorum.auth.kerberos.servicePrincipal=zkquorum/_HOST\n",
+		"-cp", javaClient(t), "-Djava.security.auth.login.config="+jaas, "-Djava.security.krb5.conf="+k.File("krb5.conf"))
+	for _, c := range []struct {
+		principal, keytab, says string
+		follows                 bool
+	}{
+		{"zooid/" + host, "zooid/" + host, "in epoch", true},
+		{"zooid/elsewhere", "zooid/elsewhere", "log in at a quorum port by SASL", false},  // none of the servers' hosts
+		{"zooid/" + host, "zooid/elsewhere", "log in at the KDC as zooid/" + host, false}, // another's key
+	} {
+		followAs(t, program, e, k.Env, c.says, c.follows, "-peer-sasl-keytab", k.Keytab(c.keytab), "-peer-sasl-principal", c.principal)
+	}
+}
+
+// followAs follows with flags until the command has said something.
+func followAs(t *testing.T, program string, e *ensemble, env []string, says string, follows bool, flags ...string) {
+	t.Helper()
+	out := newOutput(t)
+	cmd := exec.Command(program, slices.Concat([]string{"migrate", "follow"}, flags, []string{e.connect(), t.TempDir()})...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = out.file, out.file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(out.text(), says); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("with %q it doesn't say %q", flags, says)
+			break
 		}
-		for end := time.Now().Add(time.Minute); !strings.Contains(out.text(), c.says); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Errorf("with the password %q it doesn't say %q", c.password, c.says)
-				break
-			}
-		}
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-		if text := out.text(); strings.Contains(text, "in epoch") != c.follows || strings.Contains(text, "se cret") {
-			t.Errorf("with the password %q: %s", c.password, text)
-		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if text := out.text(); strings.Contains(text, "in epoch") != follows || strings.Contains(text, "se cret") {
+		t.Errorf("with %q: %s", flags, text)
 	}
 }
 

@@ -1,0 +1,155 @@
+// Package kdc runs a real Kerberos KDC for tests.
+package kdc
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Realm is the KDC's.
+const Realm = "ZOOID.TEST"
+
+const (
+	startAttempts = 3
+	startPatience = 30 * time.Second
+)
+
+// A KDC is a running Kerberos KDC, with files that say how to reach it.
+type KDC struct {
+	Folder  string   // of its files
+	Env     []string // of programs that are to find it
+	address string
+}
+
+// Start runs MIT's KDC on loopback, with principals whose keys are in NAME.keytab, "/"
+// being "-".
+func Start(t *testing.T, principals ...string) *KDC {
+	t.Helper()
+	k := &KDC{Folder: t.TempDir()}
+	k.Env = []string{"KRB5_CONFIG=" + k.File("krb5.conf"), "KRB5_KDC_PROFILE=" + k.File("kdc.conf"), "KRB5CCNAME=FILE:" + k.File("cache")}
+	for attempt := 1; ; attempt++ {
+		k.configure(t)
+		if attempt == 1 {
+			k.Run(t, "kdb5_util", "create", "-s", "-P", "of this test", "-r", Realm)
+			for _, p := range principals {
+				k.Run(t, "kadmin.local", "-r", Realm, "addprinc", "-randkey", p)
+				k.Run(t, "kadmin.local", "-r", Realm, "ktadd", "-k", k.Keytab(p), p)
+			}
+		}
+		err := k.start(t)
+		if err == nil {
+			return k
+		}
+		if attempt == startAttempts { // another process took the port
+			t.Fatal(err)
+		}
+	}
+}
+
+// configure writes the files, with a port that is free. The KDC can't listen at one that
+// package freeport holds.
+func (k *KDC) configure(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.address = l.Addr().String()
+	l.Close()
+	k.Write(t, "krb5.conf", fmt.Sprintf(`[libdefaults]
+ default_realm = %s
+ dns_lookup_kdc = false
+ dns_lookup_realm = false
+ rdns = false
+ udp_preference_limit = 1
+[realms]
+ %s = {
+  kdc = %s
+ }
+`, Realm, Realm, k.address))
+	k.Write(t, "kdc.conf", fmt.Sprintf(`[kdcdefaults]
+ kdc_listen = %s
+ kdc_tcp_listen = %s
+[realms]
+ %s = {
+  database_name = %s
+  key_stash_file = %s
+  supported_enctypes = aes256-cts-hmac-sha1-96:normal
+ }
+`, k.address, k.address, Realm, k.File("principal"), k.File("stash")))
+}
+
+// start runs the KDC until the test ends.
+func (k *KDC) start(t *testing.T) error {
+	t.Helper()
+	process := exec.Command(sbin(t, "krb5kdc"), "-n", "-r", Realm, "-P", k.File("pid"))
+	process.Env = append(os.Environ(), k.Env...)
+	var out bytes.Buffer
+	process.Stdout, process.Stderr = &out, &out
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	stop := func() { process.Process.Kill(); ended <- <-ended }
+	for end := time.Now().Add(startPatience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", k.address); err == nil {
+			conn.Close()
+			t.Cleanup(stop)
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the KDC has ended: %w\n%s", err, out.String())
+		default:
+		}
+	}
+	stop()
+	return fmt.Errorf("the KDC doesn't answer:\n%s", out.String())
+}
+
+// File is the path of one of its files: krb5.conf, cache, or what Write has written.
+func (k *KDC) File(name string) string { return filepath.Join(k.Folder, name) }
+
+// Keytab is the path of the file with a principal's key.
+func (k *KDC) Keytab(principal string) string {
+	return k.File(strings.ReplaceAll(principal, "/", "-") + ".keytab")
+}
+
+// Write writes a file beside its own, and returns the path.
+func (k *KDC) Write(t *testing.T, name, text string) string {
+	t.Helper()
+	if err := os.WriteFile(k.File(name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return k.File(name)
+}
+
+// Run runs a program that finds this KDC; it must succeed.
+func (k *KDC) Run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	command := exec.Command(sbin(t, name), args...)
+	command.Env = append(os.Environ(), k.Env...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// sbin finds a program that is not on every user's path.
+func sbin(t *testing.T, name string) string {
+	t.Helper()
+	for _, folder := range []string{"/usr/sbin", "/usr/bin"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
+			return filepath.Join(folder, name)
+		}
+	}
+	t.Fatalf("%s isn't installed; run test/compat/install.sh", name)
+	return ""
+}
