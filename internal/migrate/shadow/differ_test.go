@@ -297,6 +297,7 @@ func TestVanishedClient(t *testing.T) {
 	must(t, err)
 	_, err = victim.Create(t.Context(), "/e", nil, zk.ModeEphemeral, open)
 	must(t, err)
+	r.played(t) // it is at the shadow
 	victim.Detach()
 	there := client(t, shadow.Connect())
 	patient(t, "closed at the shadow", func() bool {
