@@ -60,6 +60,7 @@ internal/migrate/back: jute internal/config internal/fourletter/ask internal/mig
 internal/migrate/switchover: internal/migrate/apachefiles internal/migrate/follow internal/migrate/learner
 internal/migrate/shadow: jute internal/migrate/compare internal/terminal
 internal/migrate: jute internal/migrate/apachefiles internal/quorum internal/restore internal/storage internal/tree internal/txnlog
+internal/moving: internal/auth internal/cli internal/config internal/keystore internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/runbook internal/sasl internal/storage internal/terminal internal/tree zk zk/kerberos
 internal/busiest: jute internal/auth
 internal/replica: authprovider jute internal/auth internal/busiest internal/limit internal/lograte internal/memory internal/metrics internal/policy internal/quorum internal/sasl internal/storage internal/tree internal/watch
 internal/fourletter/ask:
@@ -91,7 +92,7 @@ zk/scram:         zk
 zk/kerberos:      zk
 zk/zktest:        zk internal/freeport internal/server internal/tree internal/auth internal/sasl internal/fourletter/ask
 internal/status:  internal/cli internal/config internal/terminal internal/fourletter/ask
-cmd/zooid:        jute zk internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/migrate/back internal/migrate/compare internal/migrate/follow internal/migrate/learner internal/migrate/shadow internal/migrate/switchover internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit zk/kerberos
+cmd/zooid:        jute internal/doctor internal/recovery internal/setup internal/cli internal/status internal/server internal/memory internal/config internal/auth internal/tree internal/bench internal/check internal/storage internal/keystore internal/sasl internal/txnlog authprovider authprovider/key internal/scram internal/admin internal/fourletter/ask internal/terminal internal/systemd internal/socket internal/migrate internal/migrate/apachefiles internal/metrics/expose internal/kerberos internal/runbook internal/history internal/external internal/audit internal/limit internal/moving
 `
 
 // lean packages are what a program that uses the client compiles. They import nothing

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // The exit codes of zooid check.
@@ -70,8 +71,8 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	opt.LocalSessions, opt.EphemeralsRefused = *local || *upgrading, *local && !*upgrading
 	// Hardly anything becomes garbage: what is read stays in use until the end.
 	defer debug.SetGCPercent(debug.SetGCPercent(checkGCPercent))
-	told := newCheckProgress(stderr)
-	opt.Progress = told.checking
+	told := terminal.NewProgress(stderr)
+	opt.Progress = checking(told)
 	began := time.Now()
 	h, err := readHistories(flags.Args(), stderr, told)
 	if err != nil {
@@ -79,8 +80,9 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 		return checkUsage
 	}
 	read := time.Since(began)
+	told.Stage("checking")
 	r := check.Check(h, opt)
-	told.end()
+	told.End()
 	r.Print(stdout, h)
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -91,13 +93,25 @@ func runCheck(args []string, stdout, stderr io.Writer) int {
 	return checkOK
 }
 
+// checking returns what shows how far a check is.
+func checking(line *terminal.Progress) func(done, total int) {
+	var began time.Time
+	return func(done, total int) {
+		if began.IsZero() {
+			began = time.Now()
+		}
+		rate := float64(done) / max(time.Since(began).Seconds(), 1e-3)
+		line.Detail("%d of %d, %d %%, %.0f/s", done, total, 100*done/max(total, 1), rate)
+	}
+}
+
 // readHistories reads and merges files. A file that is cut short is checked as far as it
 // goes: a client that was killed leaves such a file.
-func readHistories(names []string, stderr io.Writer, told *checkProgress) (*history.History, error) {
-	defer told.end()
+func readHistories(names []string, stderr io.Writer, told *terminal.Progress) (*history.History, error) {
+	defer told.End()
 	var parts []*history.History
 	for _, name := range names {
-		told.reading(name)
+		told.Show("reading " + name)
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err

@@ -76,21 +76,3 @@ func TestCheckCommand(t *testing.T) {
 		})
 	}
 }
-
-// TestCheckTellsProgress: a terminal is told how far the check is and what the rate is, and nobody else is.
-func TestCheckTellsProgress(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	p := newCheckProgress(&out)
-	p.reading("a file")
-	p.checking(1, 2)
-	p.end()
-	if out.Len() > 0 {
-		t.Errorf("what is no terminal was told %q", out.String())
-	}
-	p.w = &out
-	p.checking(1, 2)
-	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kchecking: 1 of 2, 50 %") || !strings.HasSuffix(got, "/s") {
-		t.Errorf("a terminal was told %q", got)
-	}
-}

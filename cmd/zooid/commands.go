@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/zooid-project/zooid/internal/bench"
 	"github.com/zooid-project/zooid/internal/doctor"
+	"github.com/zooid-project/zooid/internal/moving"
 	"github.com/zooid-project/zooid/internal/status"
 )
 
@@ -28,10 +29,10 @@ func commands() []command {
 		{"check", "HISTORY…", "check recorded histories against the order rules", runCheck},
 		{"digest", "USER:PASSWORD", "print the digest of a password, for ACLs and superDigest", runDigest},
 		{"log", "[-json] DATADIR …", "show the transactions of a data directory, and if it is whole", runLog},
-		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", runImport},
-		{"export", "-to APACHE_DATADIR DATADIR", "make a data directory for Apache ZooKeeper", runExport},
+		{"import", "APACHE_DATADIR DATADIR", "make a data directory of an Apache ZooKeeper server's", moving.Import},
+		{"export", "-to APACHE_DATADIR DATADIR", "make a data directory for Apache ZooKeeper", mover.Export},
 		{"migrate", "compare|follow …", "follow a running Apache ensemble; compare trees", runMigrate},
-		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "play the requests of Apache's clients to Zooid too", runShadow},
+		{"shadow", "-listen ADDRESS PRIMARY SHADOW", "play the requests of Apache's clients to Zooid too", moving.Shadow},
 		{"explain", "[CODE]…", "what an error's code means, and what to do", runExplain},
 		{"completion", "bash|zsh|fish", "print what makes a shell complete zooid's commands", runCompletion},
 		{"version", "", "print the version", runVersion},

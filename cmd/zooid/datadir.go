@@ -8,14 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // logDirectory returns the directory of a server's log, given that directory or the server's zoo.cfg.
@@ -62,9 +61,9 @@ func checkForApache(dir, logDir string) error {
 		}
 		command := "zooid import "
 		if logDir != dir {
-			command += fmt.Sprintf("-datalogdir %s -todatalogdir %s ", quoted(logDir), quoted(logDir))
+			command += fmt.Sprintf("-datalogdir %s -todatalogdir %s ", terminal.Quoted(logDir), terminal.Quoted(logDir))
 		}
-		command += quoted(dir) + " " + quoted(dir)
+		command += terminal.Quoted(dir) + " " + terminal.Quoted(dir)
 		return runbook.Errorf("ZD-1121", "open the data directory %s: %s is the tree of an Apache ZooKeeper server (%s). "+
 			"Zooid would serve an empty tree instead. To go on with it, stop Apache and import it, which leaves Apache's files as they are: %s. "+
 			"To begin with an empty tree, give dataDir and dataLogDir directories of their own", dir, theirs, apacheHas(dir, logDir), command)
@@ -83,16 +82,6 @@ func apacheHas(dir, logDir string) string {
 		return "without a snapshot"
 	}
 	return fmt.Sprintf("%d snapshots, the newest at zxid %#x; the newest log begins with zxid %#x", snapshots, uint64(newest), uint64(logged))
-}
-
-// quoted returns a path as a shell takes it.
-func quoted(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%", r)
-	}) {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
 }
 
 // checkForData refuses an empty directory if db.autocreate=false, unless the operator has put the file initialize there.

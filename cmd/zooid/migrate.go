@@ -3,55 +3,26 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"io"
 
-	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/moving"
 )
 
-const migrateHelp = `usage: zooid migrate compare [flags] A B
-       zooid migrate follow [flags] ENSEMBLE DIR
-       zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
-       zooid migrate tail -after ZXID APACHE_DATADIR
-       zooid migrate back [flags] ZOOCFG
-       zooid migrate shadow -listen ADDRESS [flags] PRIMARY SHADOW
-
-What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
-
-  compare   list what differs between two trees
-  follow    keep a copy of what a running Apache ensemble has
-  switch    put a Zooid server in the place of that ensemble
-  tail      print the end of a stopped Apache server's log, for switch
-  back      keep Apache servers up to date with a Zooid server
-  shadow    play the requests of Apache's clients to Zooid too; compare the replies
-
-zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
-move the files of servers that stand still; docs/migration.md has the plan.
-`
+var mover = moving.Program{
+	Reconfigure: changeMembers,
+	Ready: func(ctx context.Context, cfg *config.Config) (texts []string, err error) {
+		reasons, err := readiness(ctx, cfg)
+		for _, r := range reasons {
+			texts = append(texts, r.Text)
+		}
+		return texts, err
+	},
+}
 
 // runMigrate runs one of the commands below zooid migrate.
 func runMigrate(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, migrateHelp)
-		return 2
-	}
-	switch args[0] {
-	case "compare":
-		return runCompare(args[1:], stdout, stderr)
-	case "follow":
-		return runFollow(args[1:], stdout, stderr)
-	case "switch":
-		return runSwitch(args[1:], stdout, stderr)
-	case "tail":
-		return runTail(args[1:], stdout, stderr)
-	case "back":
-		return back.Command(args[1:], changeMembers, stdout, stderr)
-	case "shadow":
-		return runShadow(args[1:], stdout, stderr)
-	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, migrateHelp)
-		return 0
-	}
-	fmt.Fprintf(stderr, "zooid migrate: there is no command %q\n\n%s", args[0], migrateHelp)
-	return 2
+	addProviders() // a zoo.cfg may name them
+	return mover.Migrate(args, stdout, stderr)
 }

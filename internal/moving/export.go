@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"errors"
@@ -35,9 +35,9 @@ exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory is
 damaged or incomplete.
 `
 
-// runExport makes a data directory for Apache.
-func runExport(args []string, stdout, stderr io.Writer) int {
-	o := migrate.ExportOptions{Reconfigure: changeMembers}
+// Export runs zooid export, which makes a data directory for Apache.
+func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
+	o := migrate.ExportOptions{Reconfigure: p.Reconfigure}
 	flags := flag.NewFlagSet("zooid export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.To, "to", "", "")
@@ -62,11 +62,11 @@ func runExport(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := &progressLine{w: stderr}
-	o.Stage = line.stage
+	line := terminal.NewProgress(stderr)
+	o.Stage = line.Stage
 	began := time.Now()
 	done, err := migrate.Export(o)
-	line.end()
+	line.End()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
 		if damage, missing := (*storage.DamageError)(nil), (*storage.MissingError)(nil); errors.As(err, &damage) || errors.As(err, &missing) {

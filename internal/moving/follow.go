@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"context"
@@ -184,11 +184,11 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 		return last, err
 	}
 	var mu sync.Mutex // of the terminal
-	line := &progressLine{w: stderr}
+	line := terminal.NewProgress(stderr)
 	f2, err := follow.Open(follow.Options{Dir: f.words[1], ID: f.id, Config: f.config, Dial: dial, Say: func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
-		line.end()
+		line.End()
 		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
 	}})
 	if err != nil {
@@ -206,7 +206,7 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		every := progressEvery
+		every := terminal.ProgressEvery
 		if !terminal.Is(stderr) {
 			every = statusEvery
 		}
@@ -220,7 +220,7 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 			if text := f2.Status().String(); every == statusEvery {
 				fmt.Fprintln(stderr, time.Now().Format(time.DateTime), text)
 			} else {
-				line.show(text)
+				line.Show(text)
 			}
 			mu.Unlock()
 		}
@@ -228,7 +228,7 @@ func (f *followFlags) run(ctx context.Context, stderr io.Writer) (last follow.St
 	err = f2.Run(ctx)
 	cancel()
 	<-ended
-	line.end()
+	line.End()
 	return f2.Status(), errors.Join(err, <-served)
 }
 

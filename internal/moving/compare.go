@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/migrate/compare"
 	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -60,6 +61,8 @@ type compareFlags struct {
 	timeout time.Duration
 	json    bool
 	sides   []string
+
+	reconfigure tree.Reconfigure
 }
 
 // parse reads them. help is true if they ask for the help text.
@@ -92,8 +95,8 @@ func (f *compareFlags) set(name, value string) (err error) {
 }
 
 // runCompare compares two trees.
-func runCompare(args []string, stdout, stderr io.Writer) int {
-	var f compareFlags
+func (p *Program) runCompare(args []string, stdout, stderr io.Writer) int {
+	f := compareFlags{reconfigure: p.Reconfigure}
 	help, err := f.parse(args)
 	if help {
 		fmt.Fprint(stdout, compareHelp)
@@ -105,9 +108,9 @@ func runCompare(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	line := &progressLine{w: stderr}
+	line := terminal.NewProgress(stderr)
 	counts, err := f.run(ctx, stdout, line)
-	line.end()
+	line.End()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid migrate compare:", terminal.Visible(err.Error()))
 		return compareFailed
@@ -115,7 +118,7 @@ func runCompare(args []string, stdout, stderr io.Writer) int {
 	return tellCompared(stderr, counts, &f)
 }
 
-func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *progressLine) (compare.Counts, error) {
+func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *terminal.Progress) (compare.Counts, error) {
 	var sources [2]compare.Source
 	for i, side := range f.sides {
 		source, end, err := f.open(ctx, side, line)
@@ -125,29 +128,29 @@ func (f *compareFlags) run(ctx context.Context, stdout io.Writer, line *progress
 		defer end()
 		sources[i] = source
 	}
-	line.stage("comparing")
+	line.Stage("comparing")
 	told := 0
 	f.o.Tell = func(d *compare.Difference) error {
 		if told++; told > f.max {
 			return nil
 		}
-		line.end()
+		line.End()
 		return f.print(stdout, d)
 	}
-	f.o.Progress = func(znodes int) { line.count(znodes, "znodes") }
+	f.o.Progress = func(znodes int) { line.Detail("%d znodes", znodes) }
 	return compare.Trees(ctx, sources[0], sources[1], f.o)
 }
 
 // open opens a directory or connects to servers.
-func (f *compareFlags) open(ctx context.Context, side string, line *progressLine) (source compare.Source, end func(), err error) {
+func (f *compareFlags) open(ctx context.Context, side string, line *terminal.Progress) (source compare.Source, end func(), err error) {
 	if st, err := os.Stat(side); err == nil && st.IsDir() {
-		line.stage("reading " + side)
+		line.Stage("reading " + side)
 		old := debug.SetGCPercent(importGCPercent)
-		files, err := compare.OpenFiles(side, changeMembers, line.reading)
+		files, err := compare.OpenFiles(side, f.reconfigure, reading(line))
 		debug.SetGCPercent(old)
 		return files, func() {}, err
 	}
-	line.stage("connecting to " + side)
+	line.Stage("connecting to " + side)
 	o := zk.Options{SessionTimeout: f.timeout, ReadOnly: true}
 	f.access.Put(&o)
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"bufio"
@@ -22,6 +22,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/switchover"
+	"github.com/zooid-project/zooid/internal/runbook"
 	"github.com/zooid-project/zooid/internal/terminal"
 )
 
@@ -76,6 +77,7 @@ type switchFlags struct {
 
 	server  *config.Config
 	says    *sayer
+	program *Program
 	stopped time.Time // when Apache's servers were told to stop
 }
 
@@ -123,8 +125,8 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 }
 
 // runSwitch puts a Zooid server in the place of an ensemble.
-func runSwitch(args []string, stdout, stderr io.Writer) int {
-	var f switchFlags
+func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
+	f := switchFlags{program: p}
 	help, err := f.parse(args)
 	if help {
 		fmt.Fprint(stdout, switchHelp)
@@ -134,14 +136,13 @@ func runSwitch(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "zooid migrate switch: %v\n\n%s", err, switchHelp)
 		return switchUsage
 	}
-	addProviders()
 	if f.server, err = config.Load(f.words[2], nil); err != nil {
-		fmt.Fprintln(stderr, "zooid migrate switch:", errorText(err))
+		fmt.Fprintln(stderr, "zooid migrate switch:", runbook.Text(err))
 		return switchRefused
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f.says = &sayer{w: stderr, line: &progressLine{w: stderr}}
+	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
 	code, err := f.run(ctx, os.Stdin, stderr)
 	if err != nil {
 		f.says.say("zooid migrate switch: " + err.Error())
@@ -363,13 +364,13 @@ func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefile
 func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, error) {
 	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
 	if f.start == "" {
-		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " + quoted(f.words[2]))
+		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " + terminal.Quoted(f.words[2]))
 	} else {
 		f.says.say("last step, which ends the possibility to undo by starting Apache: " + f.start)
 		cmd := exec.CommandContext(ctx, "sh", "-c", f.start)
 		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
 		if err := cmd.Run(); err != nil {
-			return switchSilent, fmt.Errorf("start the Zooid server: %w. Start it by hand: zooid server %s. Its data directory is whole. %s", err, quoted(f.words[2]), back)
+			return switchSilent, fmt.Errorf("start the Zooid server: %w. Start it by hand: zooid server %s. Its data directory is whole. %s", err, terminal.Quoted(f.words[2]), back)
 		}
 	}
 	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 && !f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
@@ -383,12 +384,12 @@ func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, e
 		defer cancel()
 	}
 	for {
-		reasons, err := readiness(patience, f.server)
+		reasons, err := f.program.Ready(patience, f.server)
 		if err == nil && len(reasons) == 0 {
 			break
 		}
 		if err == nil {
-			err = errors.New(reasons[0].Text)
+			err = errors.New(reasons[0])
 		}
 		select {
 		case <-patience.Done():
@@ -413,13 +414,13 @@ func file(w io.Writer) *os.File {
 type sayer struct {
 	mu   sync.Mutex
 	w    io.Writer
-	line *progressLine
+	line *terminal.Progress
 }
 
 func (s *sayer) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line.end()
+	s.line.End()
 	fmt.Fprintln(s.w, time.Now().Format(time.DateTime), terminal.Visible(text))
 }
 
@@ -427,7 +428,7 @@ func (s *sayer) say(text string) {
 func (s *sayer) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.line.last) >= progressEvery {
-		s.line.show(text)
+	if s.line.Due() {
+		s.line.Show(text)
 	}
 }

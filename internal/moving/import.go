@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ exit code: 0 imported; 1 it can't be; 2 wrong arguments; 4 Apache's files are
 damaged.
 `
 
-// runImport makes a data directory of an Apache server's.
-func runImport(args []string, stdout, stderr io.Writer) int {
+// Import runs zooid import, which makes a data directory of an Apache server's.
+func Import(args []string, stdout, stderr io.Writer) int {
 	var o migrate.ImportOptions
 	flags := flag.NewFlagSet("zooid import", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -61,12 +61,12 @@ func runImport(args []string, stdout, stderr io.Writer) int {
 	}
 	o.Apache.Dir, o.Dir = flags.Arg(0), flags.Arg(1)
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
-	line := &progressLine{w: stderr}
-	o.Stage = line.stage
-	o.Apache.Progress = line.reading
+	line := terminal.NewProgress(stderr)
+	o.Stage = line.Stage
+	o.Apache.Progress = reading(line)
 	began := time.Now()
 	done, err := migrate.Import(o)
-	line.end()
+	line.End()
 	if err != nil {
 		fmt.Fprintln(stderr, "zooid import:", terminal.Visible(err.Error()))
 		if damage := (*apachefiles.DamageError)(nil); errors.As(err, &damage) {
@@ -77,6 +77,9 @@ func runImport(args []string, stdout, stderr io.Writer) int {
 	tellImported(stdout, done, &o, time.Since(began))
 	return 0
 }
+
+// exitDamaged is the exit code for a directory that is not whole.
+const exitDamaged = 4
 
 // importGCPercent lets the heap grow to several times the live memory: everything that is read
 // stays in use until the end.
@@ -112,54 +115,10 @@ func tellImported(w io.Writer, done *migrate.Imported, o *migrate.ImportOptions,
 		done.Znodes, done.Sessions, filepath.Clean(o.Dir), took.Seconds(), uint64(done.Zxid), done.Digest, digest)
 }
 
-// A progressLine is a line on a terminal that shows how far the work is. Without a terminal
-// it prints nothing.
-type progressLine struct {
-	w     io.Writer
-	what  string
-	shown bool
-	last  time.Time
-}
-
-// progressEvery is the time between two changes of the line.
-const progressEvery = 200 * time.Millisecond
-
-func (p *progressLine) stage(what string) {
-	p.what = what
-	p.show(what)
-}
-
-func (p *progressLine) reading(at apachefiles.Progress) {
-	if time.Since(p.last) < progressEvery {
-		return
-	}
-	percent := 100 * at.Read / max(at.Size, 1)
-	p.show(fmt.Sprintf("%s: %s %d %%, %d znodes, %d transactions", p.what, filepath.Base(at.File), percent, at.Znodes, at.Transactions))
-}
-
-// count shows a number that grows.
-func (p *progressLine) count(n int, of string) {
-	if time.Since(p.last) >= progressEvery {
-		p.show(fmt.Sprintf("%s: %d %s", p.what, n, of))
-	}
-}
-
-func (p *progressLine) show(text string) {
-	if !terminal.Is(p.w) {
-		return
-	}
-	p.last, p.shown = time.Now(), true
-	width := terminal.Columns(p.w)
-	if runes := []rune(terminal.OneLine(text)); width > 1 && len(runes) >= width {
-		text = string(runes[:width-1])
-	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", terminal.OneLine(text))
-}
-
-// end wipes the line.
-func (p *progressLine) end() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = false
+// reading returns what shows how far the reading of Apache's files is.
+func reading(line *terminal.Progress) func(apachefiles.Progress) {
+	return func(at apachefiles.Progress) {
+		percent := 100 * at.Read / max(at.Size, 1)
+		line.Detail("%s %d %%, %d znodes, %d transactions", filepath.Base(at.File), percent, at.Znodes, at.Transactions)
 	}
 }

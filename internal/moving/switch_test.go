@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
+	"github.com/zooid-project/zooid/internal/terminal"
 )
 
 // TestSwitchCommand: what zooid migrate switch and tail say to wrong arguments.
@@ -96,7 +97,7 @@ func TestTailCommand(t *testing.T) {
 func stopping(t *testing.T, stop string) (*switchFlags, *bytes.Buffer) {
 	t.Helper()
 	var said bytes.Buffer
-	return &switchFlags{stop: stop, says: &sayer{w: &said, line: &progressLine{w: &said}}}, &said
+	return &switchFlags{stop: stop, says: &sayer{w: &said, line: terminal.NewProgress(&said)}}, &said
 }
 
 // TestStopCommands: each server's command gets its name and the zxid; what fails, or prints no tail, proves nothing.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package moving
 
 import (
 	"io"
@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/internal/migrate/shadow"
 )
 
-// runShadow plays the requests of Apache's clients to Zooid as well, and compares the replies.
-func runShadow(args []string, stdout, stderr io.Writer) int {
+// Shadow runs zooid shadow, which plays the requests of Apache's clients to Zooid as well, and compares the replies.
+func Shadow(args []string, stdout, stderr io.Writer) int {
 	return shadow.Command(args, &cli.Access{}, stdout, stderr)
 }

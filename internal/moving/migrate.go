@@ -1,0 +1,68 @@
+//go:build unix
+
+package moving
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/tree"
+)
+
+const migrateHelp = `usage: zooid migrate compare [flags] A B
+       zooid migrate follow [flags] ENSEMBLE DIR
+       zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
+       zooid migrate tail -after ZXID APACHE_DATADIR
+       zooid migrate back [flags] ZOOCFG
+       zooid migrate shadow -listen ADDRESS [flags] PRIMARY SHADOW
+
+What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
+
+  compare   list what differs between two trees
+  follow    keep a copy of what a running Apache ensemble has
+  switch    put a Zooid server in the place of that ensemble
+  tail      print the end of a stopped Apache server's log, for switch
+  back      keep Apache servers up to date with a Zooid server
+  shadow    play the requests of Apache's clients to Zooid too; compare the replies
+
+zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
+move the files of servers that stand still; docs/migration.md has the plan.
+`
+
+// A Program is what the commands need of the program that they belong to.
+type Program struct {
+	// Reconfigure evaluates the changes of membership in logs.
+	Reconfigure tree.Reconfigure
+	// Ready asks the server of a configuration for the reasons why it doesn't serve.
+	Ready func(context.Context, *config.Config) (reasons []string, err error)
+}
+
+// Migrate runs one of the commands below zooid migrate.
+func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, migrateHelp)
+		return 2
+	}
+	switch args[0] {
+	case "compare":
+		return p.runCompare(args[1:], stdout, stderr)
+	case "follow":
+		return runFollow(args[1:], stdout, stderr)
+	case "switch":
+		return p.runSwitch(args[1:], stdout, stderr)
+	case "tail":
+		return runTail(args[1:], stdout, stderr)
+	case "back":
+		return back.Command(args[1:], p.Reconfigure, stdout, stderr)
+	case "shadow":
+		return Shadow(args[1:], stdout, stderr)
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, migrateHelp)
+		return 0
+	}
+	fmt.Fprintf(stderr, "zooid migrate: there is no command %q\n\n%s", args[0], migrateHelp)
+	return 2
+}

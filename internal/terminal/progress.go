@@ -1,0 +1,61 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// ProgressEvery is the time between two changes of a Progress, seldom enough to cost nothing.
+const ProgressEvery = 200 * time.Millisecond
+
+// A Progress is a line on a terminal that shows how far the work is. Without a terminal it
+// shows nothing. Its methods are for one goroutine at a time.
+type Progress struct {
+	w     io.Writer
+	is    bool // w is a terminal
+	stage string
+	shown bool
+	last  time.Time
+}
+
+// NewProgress returns the line of w, which shows nothing yet.
+func NewProgress(w io.Writer) *Progress { return &Progress{w: w, is: Is(w)} }
+
+// Stage shows what is done now.
+func (p *Progress) Stage(what string) {
+	p.stage = what
+	p.Show(what)
+}
+
+// Due reports whether the line hasn't changed for ProgressEvery.
+func (p *Progress) Due() bool { return time.Since(p.last) >= ProgressEvery }
+
+// Detail shows, when it is due, how far the stage is.
+func (p *Progress) Detail(format string, args ...any) {
+	if p.is && p.Due() {
+		p.Show(p.stage + ": " + fmt.Sprintf(format, args...))
+	}
+}
+
+// Show puts a text on the line, of which as much is seen as the terminal is wide.
+func (p *Progress) Show(text string) {
+	if !p.is {
+		return
+	}
+	p.last, p.shown = time.Now(), true
+	text = OneLine(text)
+	width := Columns(p.w)
+	if runes := []rune(text); width > 1 && len(runes) >= width {
+		text = string(runes[:width-1])
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+}
+
+// End wipes the line.
+func (p *Progress) End() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}
