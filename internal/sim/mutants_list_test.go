@@ -317,7 +317,7 @@ var mutants = []mutant{
 		r.fire(&res.Events[i], res.Zxid, now)
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
-		` || !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.ACL, jute.PermRead, c.identities())`)},
+		` || !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",
@@ -378,7 +378,7 @@ var mutants = []mutant{
 		return jute.Stat{}, jute.ErrBadVersion`, `	if version != -1 && version != n.version && !$P {
 		return jute.Stat{}, jute.ErrBadVersion`)},
 	{"delete by who may not", "ACL bypassed (ZooKeeper's ten CVEs)", "swarm", one("tree/write.go",
-		`if !t.allows(p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allows(p.acl, jute.PermDelete, q.Identities) {`)},
+		`if !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`, `if !$P && !t.allowsAt(path, p.acl, jute.PermDelete, q.Identities) {`)},
 	{"container removed before its first child", "data removed too early (ZooKeeper's containers)", "calm", one("tree/container.go",
 		`return k.created > 0 || neverUsed`, `return k.created > 0 || $P || neverUsed`)},
 	{"containers and TTL znodes never removed", "data that outlives its time", "calm", one("replica/lead.go",
