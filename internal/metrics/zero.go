@@ -22,7 +22,7 @@ var zeroCounters = []string{
 	// learners
 	"revalidate_count", "learner_proposal_received_count", "learner_commit_received_count", "quit_leading_due_to_disloyal_voter",
 	// throttles
-	"connection_drop_count", "throttled_ops", "stale_requests", "stale_requests_dropped", "stale_replies", "request_throttle_wait_count",
+	"connection_drop_count", "throttled_ops", "stale_replies", "request_throttle_wait_count",
 	// a replica that differs stops, so nothing is left to count
 	"digest_mismatches_count",
 	// TLS of the admin server

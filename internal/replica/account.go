@@ -120,7 +120,7 @@ func addClient(u *memory.Use, c *Client, hosts map[string]int64) {
 func (o *outbox) bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := int64(cap(o.cur))
+	n := int64(cap(o.cur) + cap(o.first))
 	for _, b := range o.full {
 		n += int64(cap(b))
 	}

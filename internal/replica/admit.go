@@ -77,6 +77,9 @@ func (t *readBatch) admit(op *op, body []byte) (verdict, error) {
 		c.refused = true
 		return noRoom, nil
 	}
+	if !ends && t.r.unanswered.manyRequests() && t.holdsBack() {
+		return taken, ErrPaced
+	}
 	if c.refused {
 		if t.release(); !c.told() {
 			return taken, ErrUntold

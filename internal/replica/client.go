@@ -90,7 +90,12 @@ type Client struct {
 	pause, pacedSince     int64        // ns
 	toldLimit             atomic.Int64 // now (ns) of the last line of the log about limits
 
+	counts    atomic.Pointer[owner] // for whom its requests count among what is unanswered
+	heldSince int64                 // now (ns) since when a write of it is held back; owned by the reader
+	newcomer  newcomer              // guarded by Replica.mu
+
 	refused bool // a write was, and the client may not know it yet; owned by the reader
+	leaves  bool // it has asked to close its session; owned by the reader
 	waits   int  // entries of syncs.waiting; guarded by syncs.mu
 	gone    bool // those are of no use; guarded by syncs.mu
 	awaits  bool // is in unanswered.waiting; guarded by unanswered.mu
@@ -109,6 +114,8 @@ type Client struct {
 	taken      int           // bytes of the buffer that is being written
 	large      *largeBuffers // takes buffers that are too large to be kept
 	flushing   bool          // somebody is writing out's predecessor
+	blocked    int64         // now (ns) when the reader began to wait for room to queue a request; 0 if it doesn't
+	stirred    int64         // now (ns) of the last answer; see stir
 	postponed  bool          // whoever flushes is to call more
 	more       func(*Client)
 	long       *longRead // of the head of unanswered, under way
@@ -264,6 +271,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 			}
 			if !all.manyBytes(size) {
 				all.add(1, int64(size))
+				c.blocked = 0
 				return true
 			}
 		}
@@ -273,6 +281,9 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 		}
 		if c.closing {
 			return false
+		}
+		if c.blocked == 0 {
+			c.blocked = max(all.now(), 1)
 		}
 		c.room.Wait()
 	}
@@ -284,7 +295,9 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 func (c *Client) expect(r *request, all *unanswered, blocks func()) (held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reserveLocked(all, r.size, blocks) {
+	if r.op == &opCloseSession && !c.closing && !c.closed {
+		all.add(1, int64(r.size)) // it is the connection's last, and frees more than it takes
+	} else if !c.reserveLocked(all, r.size, blocks) {
 		return false, false
 	}
 	r.held = c.holds()
@@ -367,13 +380,19 @@ func (c *Client) Quiet() {
 }
 
 // disconnected marks the socket gone, frees what waited for it and returns how many
-// requests, of how many bytes, will never be answered.
-func (c *Client) disconnected() (count, bytes int) {
+// requests, of how many bytes, will never be answered, and how many of them are writes that
+// were sent.
+func (c *Client) disconnected() (count, bytes, sent int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	count, bytes = c.unanswered.len(), c.unanswered.bytes
+	for i := c.unanswered.head; i < len(c.unanswered.items); i++ {
+		if q := &c.unanswered.items[i]; q.isWrite() && !q.held {
+			sent++
+		}
+	}
 	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
 	c.room.Broadcast()
-	return count, bytes
+	return count, bytes, sent
 }

@@ -22,9 +22,9 @@ func (l *limits) clampTimeout(wanted int32) int32 {
 
 // Limits of connect requests.
 const (
-	// connectsMax bounds the connect requests that wait for an answer. It is more
-	// than the log takes in a second, so that only a flood reaches it; whoever is
-	// refused tries again, or tries another server.
+	// connectsMax bounds the connect requests that wait for an answer: of new sessions, and of
+	// known ones. It is more than the log takes in a second, so that only a flood reaches it;
+	// whoever is refused tries again, or tries another server.
 	connectsMax = 10_000
 	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly
 	// full: enough for people and tools that come to help, and a small part of the
@@ -43,8 +43,8 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.connecting >= connectsMax:
-		return refusal(fmt.Sprintf("%d connect requests wait for an answer, the most allowed; the client must try again", r.connecting))
+	case req.SessionID == 0 && r.newcomers.count() >= connectsMax, req.SessionID != 0 && r.connecting-r.newcomers.count() >= connectsMax:
+		return refusal(fmt.Sprintf("%d connect requests wait for an answer, as many for new sessions, or for known ones, as are allowed; the client must try again", connectsMax))
 	case r.readOnly():
 		return r.connectReadOnly(c, req, newID)
 	case !r.serving || r.cutOff:
@@ -74,7 +74,10 @@ func (r *Replica) Connect(c *Client, req *jute.ConnectRequest, newID func() int6
 	}
 	if req.SessionID == 0 {
 		c.hello.SessionID = newID()
-		r.submitAttach(c, jute.OpCreateSession, r.passwd(c.hello.SessionID))
+		r.newcomers.add(c)
+		if r.beginSessions(); c.newcomer == waitsToBegin {
+			r.meters.overload[sessionsHeld].Inc()
+		}
 		return nil
 	}
 	r.resume(c, false)
@@ -118,6 +121,10 @@ func (r *Replica) settled(c *Client) {
 	if c.connecting {
 		c.connecting = false
 		r.connecting--
+		if r.newcomers.remove(c) {
+			r.meters.overload[sessionsDropped].Inc()
+		}
+		r.beginSessions()
 	}
 }
 
@@ -209,7 +216,11 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 // twice. mu is held alone.
 func (r *Replica) sendAttach(c *Client) {
 	c.attaching = true
-	r.outbox.addRecords(c.attach)
+	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil { // else its record to enter would come behind it
+		r.outbox.addRecords(c.attach)
+	} else {
+		r.outbox.addFirst(c.attach)
+	}
 	r.kick()
 }
 
@@ -302,13 +313,15 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 }
 
 // Disconnected forgets a client whose socket is gone. Its session lives on until
-// it expires or reconnects.
+// it expires or reconnects. What it has asked for and isn't proposed yet is dropped, unless it
+// has asked to close its session, which comes behind its other writes.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
 	if r.clients[c.id] == c && c.unrecorded {
 		r.readOnlySessions--
 	}
 	delete(r.clients, c.id)
+	attaching := c.connecting && c.attaching
 	r.settled(c)
 	if r.sessions[c.session] == c {
 		delete(r.sessions, c.session)
@@ -324,8 +337,12 @@ func (r *Replica) Disconnected(c *Client) {
 	r.addresses.leave(c.byAddress)
 	r.identified.leave(c.byIdentity)
 	r.syncs.forget(c)
-	count, bytes := c.disconnected()
+	count, bytes, sent := c.disconnected()
 	r.unanswered.add(-int64(count), -int64(bytes))
+	r.meters.droppedStale(count - sent)
+	if !c.leaves && (sent > 0 || attaching) {
+		r.outbox.drop(c.id)
+	}
 	r.unanswered.wake()
 	r.forgetWatches(c)
 }

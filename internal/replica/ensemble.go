@@ -29,6 +29,7 @@ func (r *Replica) Forward() []byte {
 		return nil
 	}
 	r.meters.Stages.queue.Observe(queued)
+	r.noteWait(queued, r.now())
 	return r.batch[headSize:]
 }
 
@@ -50,7 +51,11 @@ func (r *Replica) Forwarded(records []byte) error {
 	if err := batch.Err(); err != nil {
 		return fmt.Errorf("take forwarded requests: %w", err)
 	}
-	r.outbox.addRecords(records)
+	if goesFirst(records) {
+		r.outbox.addFirst(records)
+	} else {
+		r.outbox.addRecords(records)
+	}
 	return nil
 }
 

@@ -132,7 +132,8 @@ func (r *Replica) Expire(now, last int64) {
 	dead := r.expiry.due(now, r.heardAt)
 	for _, id := range dead {
 		r.clientLog.Info("session expired: nothing was heard of its client for its timeout", "session", SessionText(id))
-		r.outbox.add(&tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))})
+		// Where resumptions go, which may not overtake it.
+		r.outbox.addFirst(tree.AppendRecord(nil, &tree.Request{Op: tree.OpExpire, Session: id, Body: jute.AppendLong(nil, int64(r.leader.Term))}))
 	}
 	if len(dead) > 0 {
 		r.kick()

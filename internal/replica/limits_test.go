@@ -10,7 +10,8 @@ import (
 // take no further request until there is room.
 func TestFullQueuesStopReading(t *testing.T) {
 	write := func(bytes int) request { return request{op: lookup(jute.OpSetData), size: bytes} }
-	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30}, &unanswered{countMax: -1, bytesMax: 1 << 30}
+	now := func() int64 { return 0 }
+	never, always := &unanswered{countMax: 1 << 20, bytesMax: 1 << 30, now: now}, &unanswered{countMax: -1, bytesMax: 1 << 30, now: now}
 	for name, q := range map[string]struct {
 		fill, drain func(*Client)
 		all         *unanswered

@@ -35,6 +35,7 @@ type Meters struct {
 	readLatency           *metrics.Summary // one observation for each batch of reads answered at once
 	updateLatency         *metrics.Summary
 	proposals, commits    *metrics.Counter // requests; those of failed writes too
+	stale, staleDropped   *metrics.Counter // requests whose client was gone before they were proposed or answered
 	batches               *metrics.Summary // requests in one log entry
 	proposed              sizes            // log entries
 	propagation, agreeing *metrics.Summary // from the leader's stamp to apply, here and on the leader
@@ -57,7 +58,19 @@ type Meters struct {
 	leaderLosses map[quorum.Loss]*metrics.Counter // by why
 	exceeded     [limit.Scopes]*metrics.Counter   // limits of clients
 	struck       [2]*metrics.Counter              // by rules of the policy: denied, dry runs
+	overload     [overloads]*metrics.Counter      // what it has cost clients
 }
+
+// An overloadCost is something that overload costs clients.
+type overloadCost int
+
+const (
+	overdueEnded    overloadCost = iota // connections closed because a request has waited too long
+	writesHeld                          // writes of an identity with more than its part unanswered
+	sessionsHeld                        // new sessions that couldn't begin at once
+	sessionsDropped                     // of these, those that waited too long, or whose client went
+	overloads
+)
 
 // sessionEnd says how a session, or a client's claim to one, ended.
 type sessionEnd int
@@ -93,6 +106,8 @@ func NewMeters(r *metrics.Registry) *Meters {
 		largeRejected:      r.Counter("large_requests_rejected"),
 		proposals:          r.Counter("proposal_count"),
 		commits:            r.Counter("commit_count"),
+		stale:              r.Counter("stale_requests"),
+		staleDropped:       r.Counter("stale_requests_dropped"),
 		ttlCreated:         r.Counter("ttl_node_created_count"),
 		opTotal:            r.Counter("op_count_total"),
 		ops:                map[jute.Op]*metrics.Counter{},
@@ -129,6 +144,8 @@ func NewMeters(r *metrics.Registry) *Meters {
 	copy(m.exceeded[:], r.Counters("zooid_limits_exceeded_total", "Requests and connections that were refused or held back by a limit of clients.", "scope",
 		limit.Connection.String(), limit.Address.String(), limit.Identity.String(), limit.Path.String()))
 	copy(m.struck[:], r.Counters("zooid_policy_denied_total", "What rules of the policy denied, and what those of dry runs would have.", "how", "denied", "dryrun"))
+	copy(m.overload[:], r.Counters("zooid_overload_total", "What overload has cost clients.", "what",
+		"connections_closed", "writes_held", "sessions_held", "sessions_dropped"))
 	m.leaderLosses = map[quorum.Loss]*metrics.Counter{}
 	why := quorum.Losses()
 	for i, c := range r.Counters("zooid_raft_leader_changes_total", "Leaders that this server lost, by why.", "why", why...) {
@@ -162,6 +179,13 @@ func (m *Meters) reset() {
 	m.Registry.Reset()
 	m.responses.reset()
 	m.proposed.reset()
+}
+
+// droppedStale counts requests that were dropped because their client is gone. Apache has two
+// counters, for it may be told not to drop them.
+func (m *Meters) droppedStale(n int) {
+	m.stale.Add(int64(n))
+	m.staleDropped.Add(int64(n))
 }
 
 // did counts n requests of one operation.

@@ -169,14 +169,14 @@ func New(o Options) *Replica {
 		expiry: newExpiry(o.Tick.Milliseconds(), o.Now()/1e6), locals: newLocals(&o, o.Now()/1e6),
 		broken: breakdown{report: o.Panicked}, clients: map[int64]*Client{}, sessions: map[int64]*Client{}, watches: watch.New(),
 	}
-	r.outbox.now = o.Now
+	r.outbox.now, r.outbox.dropped = o.Now, o.Meters.droppedStale
 	r.slow, r.slowLog, r.policyLog = o.SlowRequest.Nanoseconds(), lograte.Limit(o.Log), lograte.Limit(o.Log)
 	r.use(o.Tree)
 	r.snapshots.count, r.snapshots.bytes = int64(o.SnapCount), o.SnapBytes
 	r.noteLevel()
 	r.ownBounds, r.boundsChanged = o.Limits, true
 	r.noteSizes()
-	r.unanswered.countMax, r.unanswered.bytesMax = int64(o.MaxOutstanding), unansweredTotalMax
+	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
 	r.digests.note(r.tree.LastIndex(), r.tree.Digest()) // what was wrong before the start is found by the first entry after it
 	return r
 }

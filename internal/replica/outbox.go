@@ -37,13 +37,26 @@ type outbox struct {
 	waiting atomic.Bool // something can be taken
 
 	mu    sync.Mutex
+	first []byte   // the entry that is taken before all others
 	full  [][]byte // entries that get no further requests
 	cur   []byte   // the entry being filled, with room for what precedes the requests
 	spare [][]byte // memory for later ones, at most spareBuffers
 	lastN int      // size of the entry taken last
 	now   func() int64
 	since int64 // now (ns) when the oldest request came that isn't taken, or the last take left some
+
+	firstSince int64 // now (ns) when the oldest request of first came
+
+	took   int64              // entries taken, but for first ones
+	stale  map[int64]struct{} // cnxs of clients that are gone, whose requests are not taken
+	staleQ []staleUntil       // those, in the order in which they went
+	// dropped counts the requests that were not taken.
+	dropped func(n int)
 }
+
+// A staleUntil is a connection of a client that is gone, and the entry, counted by took, that
+// may hold the last of its requests.
+type staleUntil struct{ cnx, entry int64 }
 
 // headSize is what precedes the requests of an entry.
 var headSize = len(appendHead(nil, 0, 0, 0))
@@ -79,6 +92,40 @@ func (o *outbox) addRecords(records []byte) {
 	}
 }
 
+// addFirst is addRecords for requests that are to be taken before all that wait, but for those
+// that it was called with before. When these are an entry's worth, further ones wait with all others.
+func (o *outbox) addFirst(records []byte) {
+	o.mu.Lock()
+	if len(o.first) >= batchBytesAim {
+		o.mu.Unlock()
+		o.addRecords(records)
+		return
+	}
+	defer o.mu.Unlock()
+	if o.first == nil {
+		o.first, o.firstSince = appendHead(nil, 0, 0, 0), o.now()
+	}
+	o.first = append(o.first, records...)
+	o.waiting.Store(true)
+}
+
+// waits returns how long (ns) the oldest request has waited, 0 if none waits.
+func (o *outbox) waits(now int64) int64 {
+	if !o.waiting.Load() {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	waited := int64(0)
+	if o.first != nil {
+		waited = now - o.firstSince
+	}
+	if len(o.full) > 0 || o.cur != nil {
+		waited = max(waited, now-o.since)
+	}
+	return waited
+}
+
 // room returns the entry being filled.
 func (o *outbox) room() []byte {
 	if o.cur == nil && len(o.full) == 0 {
@@ -101,6 +148,50 @@ func (o *outbox) seal() {
 	o.waiting.Store(true)
 }
 
+// drop says that the client of a connection is gone: what waits of its requests is not taken.
+// Nothing of it is added later.
+func (o *outbox) drop(cnx int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.took + int64(len(o.full))
+	if o.cur != nil {
+		last++
+	}
+	if last == o.took {
+		if o.first == nil {
+			return // nothing waits
+		}
+		last++
+	}
+	if o.stale == nil {
+		o.stale = map[int64]struct{}{}
+	}
+	o.stale[cnx] = struct{}{}
+	o.staleQ = append(o.staleQ, staleUntil{cnx, last})
+}
+
+// without returns an entry that was taken without the requests of clients that are gone, and
+// forgets those of which no later entry has any.
+func (o *outbox) without(b []byte) []byte {
+	left, dropped := tree.WithoutRecords(b[headSize:], func(q *tree.Request) bool {
+		_, gone := o.stale[q.Cnx]
+		return gone && q.Op != tree.OpEnter // which is this server's own, and numbered
+	})
+	if dropped > 0 {
+		b = append(b[:headSize], left...)
+		o.dropped(dropped)
+	}
+	n := 0
+	for n < len(o.staleQ) && o.staleQ[n].entry <= o.took {
+		delete(o.stale, o.staleQ[n].cnx)
+		n++
+	}
+	if o.staleQ = o.staleQ[n:]; len(o.staleQ) == 0 {
+		o.stale, o.staleQ = nil, nil
+	}
+	return b
+}
+
 // take removes the oldest entry, whose head is still to be written, or returns
 // nil, and how long (ns) that has waited.
 func (o *outbox) take() (b []byte, waited int64) {
@@ -109,17 +200,37 @@ func (o *outbox) take() (b []byte, waited int64) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := o.now()
-	waited, o.since = now-o.since, now
-	if len(o.full) > 0 {
+	for len(b) <= headSize { // all requests of an entry may be of clients that are gone
+		if b, waited = o.takeOne(); b == nil {
+			return nil, 0
+		}
+	}
+	return b, waited
+}
+
+// takeOne takes one entry, of which nothing may be left; mu is held.
+func (o *outbox) takeOne() (b []byte, waited int64) {
+	now, first := o.now(), o.first != nil
+	if first {
+		b, o.first, waited = o.first, nil, now-o.firstSince
+	} else if waited, o.since = now-o.since, now; len(o.full) > 0 {
 		b, o.full = o.full[0], o.full[1:]
 	} else {
 		b, o.cur = o.cur, nil
 	}
-	if len(o.full) == 0 && o.cur == nil {
-		o.waiting.Store(false)
+	if !first {
+		o.lastN = len(b)
+		if b != nil {
+			o.took++
+		}
 	}
-	o.lastN = len(b)
+	if b != nil && len(o.staleQ) > 0 {
+		b = o.without(b)
+	}
+	if o.first == nil && len(o.full) == 0 && o.cur == nil {
+		o.waiting.Store(false)
+		o.stale, o.staleQ = nil, nil
+	}
 	return b, waited
 }
 
@@ -139,6 +250,6 @@ func (o *outbox) reuse(b []byte) {
 func (o *outbox) clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.full, o.cur = nil, nil
+	o.first, o.full, o.cur, o.stale, o.staleQ = nil, nil, nil, nil, nil
 	o.waiting.Store(false)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -33,7 +34,8 @@ type owner struct {
 	name     string
 	used     rates
 	connects limit.Rate
-	clients  int // connections that count for it; guarded by owners.mu
+	clients  int         // connections that count for it; guarded by owners.mu
+	greedy   atomic.Bool // more is unanswered of it than its part; see survey
 }
 
 // owners are all of one scope.
@@ -134,6 +136,7 @@ func (r *Replica) MayConnect(address jute.ID) bool {
 func (r *Replica) belongs(c *Client) bool {
 	if c.byAddress == nil {
 		c.byAddress = r.addresses.of(auth.Neighbourhood(c.address.ID), r.now(), true)
+		c.counts.Store(c.byAddress)
 	}
 	ids := c.identities()
 	at := slices.IndexFunc(ids, func(id jute.ID) bool { return id.Scheme != "ip" && id.Scheme != "world" })
@@ -142,6 +145,7 @@ func (r *Replica) belongs(c *Client) bool {
 	}
 	o := r.identified.of(ids[at].Scheme+":"+ids[at].ID, r.now(), true)
 	c.byIdentity = o
+	c.counts.Store(o)
 	b := r.bounds.Load()
 	if b == nil || b.sets[limit.Identity][limit.Connections] == 0 || o == &r.identified.rest {
 		return true

@@ -55,6 +55,7 @@ type Replica struct {
 	outbox     outbox
 	syncs      syncs
 	unanswered unanswered
+	overload   overload
 	correction atomic.Int64           // of the leader's clock, ms
 	level      atomic.Uint32          // feature level in force
 	noRoom     atomic.Bool            // the disk is nearly full: clients' writes are refused
@@ -79,6 +80,7 @@ type Replica struct {
 	sessions map[int64]*Client // by session, those attached here
 	// connecting is how many of clients wait for the answer to their connect request.
 	connecting       int
+	newcomers        newcomers
 	readOnlySessions int       // of clients, in no table
 	noRoomSessions   int       // that began since the disk was found nearly full
 	touched          []*Client // got output during this Apply

@@ -63,6 +63,7 @@ func (r *Replica) complete(c *Client, res *tree.Result, now int64) {
 	r.answers.add(r, c, req, int64(len(out)-len(c.out)-frameLengthSize), res.Zxid, now)
 	c.out = jute.EndFrame(out, start)
 	c.unanswered.pop()
+	c.stir(now)
 	c.room.Signal()
 	if res.Op == jute.OpReconfig {
 		c.changing.Add(-1)
@@ -83,6 +84,7 @@ func (r *Replica) finish(c *Client, req *request, zxid, now int64) {
 	r.stats.sent.Add(1)
 	r.unanswered.add(-1, -int64(req.size))
 	c.unanswered.pop()
+	c.stir(now)
 	c.room.Signal()
 }
 

@@ -227,6 +227,9 @@ func (a *answers) flush(r *Replica) {
 	if a.n == 0 {
 		return
 	}
+	if a.op.code != jute.OpReconfig { // which takes as long as servers need to catch up
+		r.noteWait(a.ms*1e6, a.now)
+	}
 	r.meters.did(a.op.code, a.n)
 	r.meters.responseBytes.Add(a.bytes)
 	r.meters.responses.observe(a.last, a.low, a.high)

@@ -60,6 +60,7 @@ func (t *readBatch) write(req *request, body []byte) error {
 		body = r.vetted(body, c.identities())
 	}
 	r.auth.Judge(req.op.code, body)
+	c.leaves = c.leaves || req.op == &opCloseSession
 	c.seq++
 	req.seq = c.seq
 	ids := c.ids.Load()
@@ -77,6 +78,12 @@ func (t *readBatch) write(req *request, body []byte) error {
 	case held:
 		c.stats.received.Add(1)
 		r.stats.received.Add(1)
+		return nil
+	case t.isFirst(req):
+		c.stats.received.Add(1)
+		r.stats.received.Add(1)
+		r.outbox.addFirst(tree.AppendRecord(nil, &stamped))
+		r.kick()
 		return nil
 	case len(c.records) > 0 && ids == c.recordIDs && r.level.Load() >= 2:
 		c.records = tree.AppendNextRecord(c.records, &stamped)

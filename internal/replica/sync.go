@@ -105,6 +105,7 @@ func (r *Replica) letGo(c *Client) {
 		}
 	}
 	if sent {
+		c.stirred = r.now()
 		r.kick()
 	}
 }

@@ -22,6 +22,7 @@ const (
 // Its mutex may be taken while any other lock of the replica is held.
 type unanswered struct {
 	countMax, bytesMax int64
+	now                func() int64 // ns
 
 	// sum is the count in the upper bits and the bytes in the lower ones, so that a
 	// request costs one atomic operation.

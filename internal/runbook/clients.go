@@ -74,4 +74,10 @@ var clients = []Entry{
 	{"ZD-4024", "A dry run of a policy's rule would deny a request",
 		"The policy (/zookeeper/policy) has a line dryrun deny, and the request would be denied without the word dryrun. It was done. The line names the path, an identity and the policy's line; zooid_policy_denied_total{how=dryrun} counts.",
 		"See whether that client shall be able to do it: if so, add it to the rule's exceptions. Take away the word dryrun when no such lines come any more."},
+	{"ZD-4025", "A connection was closed because a request had waited too long",
+		"The log has answered nothing of the connection for its session's timeout: there is no quorum, the disk or the network between the servers stalls, or more is asked than this server can do. A client that has had no answer for so long has given up. The request may have been done or not, as whenever a connection is lost; what wasn't proposed yet isn't done any more. zooid_overload_total{what=connections_closed} counts.",
+		"Look at zooid_request_stage_seconds: much of stage log means the disk, of quorum the other servers and the network, of queue or apply too much work for this server."},
+	{"ZD-4026", "This server is overloaded",
+		"A write has waited half a second for the log. As long as that goes on heartbeats, reads, known sessions that reconnect, and closes go first; identities that have more than their part unanswered wait with their writes; new sessions begin some at a time, and wait no longer than their timeout. The line comes at most once a minute; zooid_overloaded says whether it goes on, zooid_overload_total what it costs.",
+		"zooid_request_stage_seconds says what takes the time, the busiest clients (zooid top, or api/v1/busiest) who asks. If it is one identity, give it a limit by 'zooid limits set'. If it is all of them, the log needs a faster disk, or the ensemble less to write."},
 }

@@ -23,6 +23,7 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 	one("zooid_raft_is_leader", "1 on the leader, 0 elsewhere.", func() float64 { return flag(s.peer.Status().IsLeader) })
 	one("zooid_raft_has_leader", "1 while this server knows of a leader.", func() float64 { return flag(s.peer.Status().Leader != 0) })
 	one("zooid_serving", "1 while this server serves its clients.", func() float64 { return flag(s.replica.View().Serving) })
+	one("zooid_overloaded", "1 while writes wait so long for the log that what keeps the service alive goes first.", func() float64 { return flag(s.replica.Overloaded()) })
 	reg.Gauges("zooid_raft_peer_lag_entries", "On the leader: log entries that it has applied and a peer has yet to store.", "peer", s.peerLag)
 	one("zooid_raft_active_voters", "On the leader: voters heard of within the last election timeout, itself included.", s.activeVoters)
 	one("zooid_raft_voters", "Servers whose votes count.", func() float64 { return float64(len(s.peer.Status().Voters)) })

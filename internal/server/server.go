@@ -435,6 +435,7 @@ func (s *Server) timers() {
 			now := s.now() / 1e6
 			s.replica.Expire(now, last)
 			s.replica.ExpireIdentities(time.Now().UnixNano())
+			s.replica.EndOverdue(s.now())
 			s.replica.CheckQuorum(now, s.opt.Patience.Milliseconds())
 			unanswered := time.Duration(s.peer.Status().Unanswered) * raftTick
 			s.replica.CheckReach(unanswered.Milliseconds(), s.opt.Patience.Milliseconds())

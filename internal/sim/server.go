@@ -447,6 +447,7 @@ func (l *life) expire() {
 			l.w.ledger.lags(l)
 			l.protect(func() {
 				now := l.endSilent()
+				l.rep.EndOverdue(l.s.monotonic())
 				l.rep.CheckQuorum(now, l.patience()/millisecond)
 				l.rep.CheckReach(int64(l.loop.Status().Unanswered)*raftTick/millisecond, l.patience()/millisecond)
 			})

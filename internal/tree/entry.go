@@ -92,6 +92,31 @@ func CutRecords(records []byte, aim int) (head, rest []byte) {
 	return records, nil
 }
 
+// WithoutRecords returns records without those that drop picks, and how many these were. What
+// is left and had the identities of one that is dropped has them itself.
+func WithoutRecords(records []byte, drop func(*Request) bool) (left []byte, dropped int) {
+	left = make([]byte, 0, len(records))
+	r := RecordsOf(records)
+	var q Request
+	for lost := false; ; {
+		before := r.rest
+		if !r.Next(&q) {
+			return append(left, before...), dropped // nothing, or what can't be read
+		}
+		switch {
+		case drop(&q):
+			lost = true
+			dropped++
+		case lost && asBeforeAt(before):
+			left = AppendRecord(left, &q)
+			lost = false
+		default:
+			left = append(left, before[:len(before)-len(r.rest)]...)
+			lost = false
+		}
+	}
+}
+
 // asBeforeAt reports whether the record that b begins with has the identities of the
 // one before.
 func asBeforeAt(b []byte) bool {

@@ -1,0 +1,73 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/zooid-project/zooid/jute"
+)
+
+// No request waits for the log longer than its session's timeout. A client that gets no answer
+// for as long has given its connection up, or ought to: its connection is closed, so that it asks
+// again, maybe another server. That what it asked for isn't answered by an error keeps the order
+// of replies; what isn't proposed yet is dropped with the connection (see Disconnected).
+//
+// The time counts from the last answer of the connection. One that sends more at once than is
+// answered within the timeout gets answers all the time, and needs no help. Nor does one that
+// doesn't read its answers: the shell's deadline for writing is for that.
+//
+// While the replica keeps a connection waiting and so doesn't read it, its client can't be heard.
+// That is no silence of the client's: an answer counts as a sign of life then (see stir).
+
+// EndOverdue closes the connections whose oldest request has waited for its session's timeout at
+// now (ns).
+func (r *Replica) EndOverdue(now int64) {
+	if r.unanswered.count() == 0 {
+		return
+	}
+	var overdue []*Client
+	r.mu.RLock()
+	for _, c := range r.clients { // any order: sorted below
+		if c.overdue(now) {
+			overdue = append(overdue, c)
+		}
+	}
+	r.mu.RUnlock()
+	slices.SortFunc(overdue, func(a, b *Client) int { return cmp.Compare(a.id, b.id) })
+	for _, c := range overdue {
+		r.meters.overload[overdueEnded].Inc()
+		r.clientLog.Warn("a connection is closed: its oldest request has waited as long as its session may be silent", "client", c.remote,
+			"session", SessionText(c.session), "ms", c.timeout)
+		c.CloseAfter("its oldest request has waited as long as its session may be silent")
+	}
+}
+
+// overdue reports whether the client has waited for the log, or for room to queue a request, for
+// its session's timeout. Replica.mu is held at least shared.
+func (c *Client) overdue(now int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.closed || c.timeout == 0 || c.mayReplace {
+		return false
+	}
+	since := c.blocked
+	if c.unanswered.len() > 0 {
+		q := c.unanswered.front()
+		if q.isRead() || q.isSync() && q.ready || q.op.code == jute.OpReconfig {
+			return false // it is for the client to read, or takes as long as servers need to catch up
+		}
+		since = q.at
+	} else if c.blocked == 0 || len(c.out) >= outputPauseBytes {
+		return false
+	}
+	return now-max(since, c.stirred) >= int64(c.timeout)*1e6
+}
+
+// stir notes that the client got an answer at now (ns), or that what it had to wait for was sent.
+// c.mu is held.
+func (c *Client) stir(now int64) {
+	c.stirred = now
+	if c.blocked != 0 && now/1e6 > c.lastHeard.Load() {
+		c.lastHeard.Store(now / 1e6)
+	}
+}

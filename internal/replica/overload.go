@@ -1,0 +1,269 @@
+package replica
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// Overload: more is asked than the log takes, and what waits for it waits long. What keeps the
+// service alive comes first then.
+//
+//	heartbeats          are answered at once, as reads are, and wait for nothing of others
+//	resumption, closes  go ahead of all that waits for the log (outbox.addFirst)
+//	reads               wait for writes of their own connection only
+//	writes              beyond globalOutstandingLimit wait on their connection; those of identities
+//	                    first that have more than their part unanswered (holdsBack)
+//	new sessions        begin some at a time, in turn between identities (newcomers)
+//
+// Nothing of it is decided anew for a request while there is no overload.
+
+const (
+	// overloadedAfter is how long (ns) a write waits for its answer, or to be proposed, on a server
+	// that is overloaded. It is far beyond what a disk takes, and far below any session's timeout.
+	overloadedAfter = int64(500e6)
+	// overloadedFor is how long (ns) a server counts as overloaded after the last sign of it.
+	overloadedFor = int64(1e9)
+	// overloadToldPause is the least time (ns) between two lines of the log about it.
+	overloadToldPause = int64(60e9)
+	// beginningMax bounds the new sessions that are in the log and aren't answered, so that a flood
+	// of them makes no entry that holds up the others. With a log of a hundred entries a second it
+	// is 25,000 sessions a second.
+	beginningMax = 256
+	// beginningOverloadedMax is how many there are on a server that is overloaded: a
+	// small part of what it takes, so that whoever has come to help gets in.
+	beginningOverloadedMax = 16
+	// surveyPause is the least time (ns) between two looks at how much each identity has unanswered.
+	surveyPause = int64(50e6)
+	// heldPause is the time (ns) until a write that is held back tries again.
+	heldPause = int64(5e6)
+)
+
+// overload is what the replica knows of it.
+type overload struct {
+	until    atomic.Int64 // now (ns) at which it ends, unless there is another sign
+	told     atomic.Int64 // now (ns) of the last line of the log; 0 for none
+	surveyed atomic.Int64 // now (ns) of the last survey
+}
+
+// noteWait notes that a request has waited for the log for so long (ns).
+func (r *Replica) noteWait(waited, now int64) {
+	if waited < overloadedAfter {
+		return
+	}
+	o := &r.overload
+	o.until.Store(now + overloadedFor)
+	if last := o.told.Load(); (last == 0 || now-last >= overloadToldPause) && o.told.CompareAndSwap(last, max(now, 1)) {
+		r.log.Warn("this server is overloaded: its clients' writes wait long for the log", "ms", waited/1e6, "unanswered", r.unanswered.count())
+	}
+}
+
+// Overloaded reports whether the server is overloaded now.
+func (r *Replica) Overloaded() bool {
+	now := r.now()
+	r.noteWait(r.outbox.waits(now), now)
+	return now < r.overload.until.Load()
+}
+
+// holdsBack reports whether a write of the batch's connection has to wait: its identity, or its
+// address if it has none, has more than its part of the requests that may be unanswered, and they
+// are as many as may be. It is let in once there are fewer, or after as long as limits may hold a
+// connection back.
+func (t *readBatch) holdsBack() bool {
+	r, c := t.r, t.c
+	o := c.owner()
+	if o == nil || c.mayReplace {
+		return false
+	}
+	t.release()
+	now := r.now()
+	if now >= r.overload.until.Load() {
+		return false
+	}
+	if last := r.overload.surveyed.Load(); (last == 0 || now-last >= surveyPause) && r.overload.surveyed.CompareAndSwap(last, max(now, 1)) {
+		r.survey()
+	}
+	if !o.greedy.Load() {
+		c.heldSince = 0
+		return false
+	}
+	if c.heldSince == 0 {
+		c.heldSince = now
+		r.meters.overload[writesHeld].Inc()
+	}
+	if now-c.heldSince >= min(pacedMax, int64(c.timeout)*1e6/4) {
+		c.heldSince = 0
+		return false
+	}
+	c.pause = heldPause
+	return true
+}
+
+// survey finds out which owners have more than their part of what is unanswered: of those that
+// have anything, each may have as much as any other. One alone may have all.
+func (r *Replica) survey() {
+	has := map[*owner]int64{}
+	for _, c := range r.Clients() {
+		c.mu.Lock()
+		n := int64(c.unanswered.len())
+		c.mu.Unlock()
+		if o := c.counts.Load(); o != nil {
+			has[o] += n
+		}
+	}
+	active := int64(0)
+	for _, n := range has { // any order: a sum
+		if n > 0 {
+			active++
+		}
+	}
+	for o, n := range has { // any order: each for itself
+		o.greedy.Store(active > 1 && n > r.unanswered.countMax/active)
+	}
+}
+
+// owner returns for whom the client's requests count: the identity that it has proved, else its
+// address; nil before either is known.
+func (c *Client) owner() *owner { return c.counts.Load() }
+
+// isFirst reports whether a write goes ahead of what waits for the log: the end of a session, of
+// which nothing waits itself.
+func (t *readBatch) isFirst(req *request) bool {
+	if req.op != &opCloseSession || t.writes > 0 {
+		return false
+	}
+	t.r.mu.RLock()
+	leads := t.r.alone || t.r.leader.IsLeader // a follower's resumptions go first only by themselves
+	t.r.mu.RUnlock()
+	if !leads {
+		return false
+	}
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return t.c.unanswered.len() == 1
+}
+
+// goesFirst reports whether records of a follower's clients go ahead of what waits for the log.
+// Their order among others matters then to nobody: they resume sessions.
+func goesFirst(records []byte) bool {
+	r := tree.RecordsOf(records)
+	var q tree.Request
+	n := 0
+	for ; r.Next(&q); n++ {
+		if q.Op != tree.OpAttach {
+			return false
+		}
+	}
+	return n > 0
+}
+
+// newcomers are the clients that have asked for a new session and have none. They wait in a queue
+// for each owner, which take turns, so that nobody keeps the others out by asking more often.
+// Replica.mu guards them.
+type newcomers struct {
+	queues    map[*owner][]*Client
+	turns     []*owner // those that have a queue, the next one first
+	waiting   int
+	gone      int // of the queues' clients, those that don't wait any more
+	beginning int // sent, and not answered
+}
+
+// newcomer says where a client stands among them.
+type newcomer uint8
+
+const (
+	noNewcomer newcomer = iota
+	waitsToBegin
+	begins
+)
+
+// count is how many there are.
+func (n *newcomers) count() int { return n.waiting + n.beginning }
+
+// add has a client wait.
+func (n *newcomers) add(c *Client) {
+	o := c.owner()
+	if n.queues == nil {
+		n.queues = map[*owner][]*Client{}
+	}
+	if n.queues[o] == nil {
+		n.turns = append(n.turns, o)
+	}
+	n.queues[o] = append(n.queues[o], c)
+	c.newcomer = waitsToBegin
+	n.waiting++
+}
+
+// next returns the client whose turn it is, which begins; nil if nobody waits.
+func (n *newcomers) next() *Client {
+	for len(n.turns) > 0 {
+		o := n.turns[0]
+		q := n.queues[o]
+		n.turns = n.turns[1:]
+		for len(q) > 0 && q[0].newcomer != waitsToBegin {
+			q = q[1:]
+			n.gone--
+		}
+		if len(q) == 0 {
+			delete(n.queues, o)
+			continue
+		}
+		c := q[0]
+		if n.queues[o] = q[1:]; len(q) == 1 {
+			delete(n.queues, o)
+		} else {
+			n.turns = append(n.turns, o)
+		}
+		c.newcomer = begins
+		n.waiting--
+		n.beginning++
+		return c
+	}
+	return nil
+}
+
+// remove takes a client away, and reports whether it was waiting.
+func (n *newcomers) remove(c *Client) (waited bool) {
+	switch c.newcomer {
+	case begins:
+		n.beginning--
+	case waitsToBegin:
+		waited = true
+		n.waiting--
+		n.gone++
+	}
+	c.newcomer = noNewcomer
+	if n.gone > n.waiting+beginningMax {
+		n.turns = slices.DeleteFunc(n.turns, func(o *owner) bool {
+			n.queues[o] = slices.DeleteFunc(n.queues[o], func(c *Client) bool { return c.newcomer != waitsToBegin })
+			if len(n.queues[o]) > 0 {
+				return false
+			}
+			delete(n.queues, o)
+			return true
+		})
+		n.gone = 0
+	}
+	return waited
+}
+
+// beginSessions lets newcomers begin as far as there is room. Each that is answered or gone
+// makes room for the next one, so nobody waits for a clock. mu is held alone.
+func (r *Replica) beginSessions() {
+	if r.newcomers.waiting == 0 {
+		return
+	}
+	most := beginningMax
+	if r.Overloaded() {
+		most = beginningOverloadedMax
+	}
+	for r.newcomers.beginning < most {
+		c := r.newcomers.next()
+		if c == nil {
+			return
+		}
+		r.submitAttach(c, jute.OpCreateSession, r.passwd(c.hello.SessionID))
+	}
+}
