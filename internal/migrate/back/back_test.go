@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +87,15 @@ func lead(t *testing.T, z *zooid) *leading {
 		return n
 	}
 	address := z.server.Addrs()[0].String()
-	o := Options{Dirs: []string{z.dir}, Ask: Asker(address), Quorum: listen(), Election: listen(), From: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
+	var answered atomic.Bool
+	ask := func(ctx context.Context) (Answer, error) {
+		a, err := Asker(address)(ctx)
+		if err == nil {
+			answered.Store(true)
+		}
+		return a, err
+	}
+	o := Options{Dirs: []string{z.dir}, Ask: ask, Quorum: listen(), Election: listen(), From: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
 	o.Say = func(text string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -103,6 +112,7 @@ func lead(t *testing.T, z *zooid) *leading {
 		cancel()
 		<-l.done
 	})
+	await(t, "the server's first answer", answered.Load) // a server that stops before it never said that it leads
 	return l
 }
 
