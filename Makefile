@@ -136,9 +136,11 @@ ensemble-stop:
 bench-compare: build
 	test/bench-compare.sh
 
-# The long forms, some six hours on two cores.
+# The long forms, some seven hours on two cores. CYCLE is the first seed of TestCycles.
+CYCLE ?= 1
 nightly: test race compat clients
 	ZOOID_COMPAT=1 ZOOID_KAFKA=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 30m -run TestKafka
+	ZOOID_COMPAT=1 $(GO) test ./test/compat/moving -count=1 -v -timeout 100m -run TestCycles -moving.cycles 4 -moving.seed $(CYCLE)
 	$(MAKE) sim-fresh COUNT=4500 FRESHBUDGET=100m
 	$(GO) test ./internal/sim -count=1 -v -timeout 2h -run TestSeeds -sim.profile changes -sim.seeds 700 -sim.seconds 120 -sim.budget 90m -sim.changes 10000
 	$(MAKE) mutants MUTANTS='-sim.mutantseeds 1000 -sim.mutantleast 100'

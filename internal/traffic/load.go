@@ -34,13 +34,19 @@ type Load struct {
 	OneModePerPath bool
 	// OpenACLs: every ACL grants everything to everybody. Apache judges a write that comes soon after a setACL by the ACL before it.
 	OpenACLs bool
+	// PerSecond bounds each client's requests in a second, on average; 0 means no bound.
+	PerSecond float64
 
 	sent     atomic.Int64
+	ended    atomic.Bool
 	deadline time.Time
 }
 
+// restTime is how long a load or recipes may take to come to rest.
+const restTime = time.Minute
+
 // reconnectPause is how long a client waits after a refused connection before
-// it tries the next server.
+// it tries the next server; one with a pace waits as long as between two requests.
 const reconnectPause = 20 * time.Millisecond
 
 // digests are the users of a Load's clients.
@@ -80,7 +86,7 @@ func (l *Load) Run() error {
 		return err
 	}
 	// From here on a lost connection can't be made up for: rest is rest.
-	l.deadline = time.Now().Add(l.Duration)
+	l.deadline = time.Now().Add(min(l.Duration, restTime))
 	for range 2 { // after the first nobody writes any more
 		if err := each(l.settle); err != nil {
 			return err
@@ -91,6 +97,9 @@ func (l *Load) Run() error {
 	}
 	return each(func(_ int, c *Client) error { return c.Close() })
 }
+
+// End ends the load before its time: Run comes to rest and returns.
+func (l *Load) End() { l.ended.Store(true) }
 
 // Sent returns the number of requests sent so far.
 func (l *Load) Sent() int { return int(min(l.sent.Load(), int64(l.Requests))) }
@@ -120,7 +129,7 @@ func (l *Load) reconnect(c *Client) error {
 		case time.Now().After(l.deadline):
 			return fmt.Errorf("no server could be reached in time: %w", err)
 		case !errors.Is(err, ErrExpired):
-			time.Sleep(reconnectPause)
+			time.Sleep(max(reconnectPause, newPace(l.PerSecond).interval))
 		}
 	}
 }
@@ -133,7 +142,9 @@ func (l *Load) drive(i int, c *Client) error {
 		mix.Identity = DigestID(user)
 	}
 	var open []*Call
-	for l.sent.Add(1) <= int64(l.Requests) && time.Now().Before(l.deadline) {
+	pace := newPace(l.PerSecond)
+	for l.sent.Add(1) <= int64(l.Requests) && time.Now().Before(l.deadline) && !l.ended.Load() {
+		pace.wait()
 		if l.DropEvery > 0 && rng.IntN(l.DropEvery) == 0 {
 			c.Drop()
 			open = open[:0]

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zooid-project/zooid/internal/history"
@@ -25,7 +26,10 @@ type Recipes struct {
 	Rounds    int           // per client
 	Duration  time.Duration // 0 means 1 minute
 	DropEvery int           // rounds between two forced disconnects; 0 means never
+	Timeout   time.Duration // of sessions; 0 means 10 s
+	PerSecond float64       // bounds each client's rounds in a second, on average; 0 means no bound
 
+	ended    atomic.Bool
 	deadline time.Time
 	mu       sync.Mutex
 	tokens   []int64        // fencing tokens in the order they passed the guard
@@ -61,7 +65,7 @@ func (r *Recipes) Run() error {
 		}()
 	}
 	wg.Wait()
-	r.deadline = time.Now().Add(r.Duration)
+	r.deadline = time.Now().Add(min(r.Duration, restTime))
 	last := r.actor(0)
 	return errors.Join(errors.Join(errs...), r.verify(last), last.c.Close())
 }
@@ -78,7 +82,7 @@ type actor struct {
 
 func (r *Recipes) actor(i int) *actor {
 	a := &actor{r: r, name: "actor" + strconv.Itoa(i), woken: make(chan struct{}, 1)}
-	a.c = NewClient(r.Journal, ClientOptions{OnEvent: func(jute.WatcherEvent) {
+	a.c = NewClient(r.Journal, ClientOptions{Timeout: r.Timeout, OnEvent: func(jute.WatcherEvent) {
 		select {
 		case a.woken <- struct{}{}:
 		default:
@@ -117,7 +121,7 @@ func (a *actor) do(op jute.Op, body []byte) (*Call, error) {
 				return nil, fmt.Errorf("%s: no server could be reached in time: %w", op, err)
 			}
 			if !errors.Is(err, ErrExpired) {
-				time.Sleep(reconnectPause)
+				time.Sleep(max(reconnectPause, newPace(a.r.PerSecond).interval))
 			}
 		}
 	}
@@ -128,9 +132,13 @@ func (a *actor) value() []byte {
 	return fmt.Appendf(nil, "%s-%d", a.name, a.serial)
 }
 
+// End ends the recipes before their time: Run verifies what is left and returns.
+func (r *Recipes) End() { r.ended.Store(true) }
+
 func (r *Recipes) drive(a *actor) error {
+	pace := newPace(r.PerSecond)
 	for round := range r.Rounds {
-		if time.Now().After(r.deadline) {
+		if pace.wait(); time.Now().After(r.deadline) || r.ended.Load() {
 			break
 		}
 		if r.DropEvery > 0 && round%r.DropEvery == r.DropEvery-1 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zooid-project/zooid/internal/check"
 	"github.com/zooid-project/zooid/internal/history"
@@ -68,5 +69,31 @@ func TestDumpTellsAll(t *testing.T) {
 	h.Events = h.Events[:len(h.Events)-1] // the dump's last znode
 	if r := check.Check(h, check.Options{}); !slices.Equal(r.Rules(), []check.Rule{check.Durability}) {
 		t.Errorf("a lost znode violates %v", r.Rules())
+	}
+}
+
+// TestPaced: a load and recipes that have a pace and no end keep to the pace, and end when they are told to.
+func TestPaced(t *testing.T) {
+	t.Parallel()
+	addrs := strings.Split(zktest.Start(t, zktest.Options{}).Connect(), ",")
+	var file bytes.Buffer
+	j := history.NewJournal(&file)
+	load := traffic.Load{Addrs: addrs, Journal: j, Root: "/load", Clients: 2, Requests: 1 << 30, Duration: time.Hour, PerSecond: 50, Seed: 3}
+	recipes := traffic.Recipes{Addrs: addrs, Journal: j, Root: "/recipes", Clients: 2, Rounds: 1 << 30, Duration: time.Hour, PerSecond: 20}
+	began, ended := time.Now(), make(chan error, 2)
+	go func() { ended <- load.Run() }()
+	go func() { ended <- recipes.Run() }()
+	for load.Sent() < 20 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	load.End()
+	recipes.End()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if most := int(2*50*time.Since(began).Seconds()) + 4; load.Sent() > most {
+		t.Errorf("%d requests in %v; want at most %d", load.Sent(), time.Since(began), most)
 	}
 }

@@ -132,6 +132,12 @@ func (s *server) kill() {
 	<-s.exited
 }
 
+// stop ends the server as an operator does.
+func (s *server) stop() {
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.exited
+}
+
 // freeze copies the data directory while the server stands still: what is copied is what a
 // kill -9 at that instant would have left.
 func (s *server) freeze(t *testing.T, to string) {

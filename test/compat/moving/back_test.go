@@ -22,6 +22,7 @@ type wayBack struct {
 	t        *testing.T
 	program  string
 	config   string // of Zooid
+	limits   string
 	quorum   string
 	election string
 	zooid    *server
@@ -31,7 +32,7 @@ type wayBack struct {
 
 func newWayBack(t *testing.T, version string) *wayBack {
 	t.Helper()
-	w := &wayBack{t: t, program: zooid(t), quorum: freeport.Address(t), election: freeport.Address(t)}
+	w := &wayBack{t: t, program: zooid(t), limits: quickLimits, quorum: freeport.Address(t), election: freeport.Address(t)}
 	addr, dir := freeport.Address(t), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
 	w.config = filepath.Join(t.TempDir(), "zoo.cfg")
@@ -97,7 +98,7 @@ func (w *wayBack) configure(observers bool) {
 	}
 	for i, s := range w.apache.servers {
 		_, port, _ := strings.Cut(s.addr, ":")
-		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=10\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s", s.dir, port, lines)
+		text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\nsnapCount=3000\n%s%s", s.dir, port, w.limits, lines)
 		if err := os.WriteFile(w.apache.configs[i], []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}

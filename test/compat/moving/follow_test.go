@@ -40,7 +40,7 @@ func startEnsemble(t *testing.T, version string, options ...string) *ensemble {
 	return startServers(t, version, 3, "", options...)
 }
 
-// startServers is startEnsemble of n servers that have more lines in their configuration.
+// startServers is startEnsemble of n servers that have more lines in their configuration. The last line of a key counts.
 func startServers(t *testing.T, version string, n int, lines string, options ...string) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, version: version, options: options}
@@ -85,7 +85,10 @@ func (e *ensemble) start(i int) {
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	args = append(append(args, e.options...), "org.apache.zookeeper.server.quorum.QuorumPeerMain", e.configs[i])
 	s := e.servers[i]
-	s.cmd, s.exited, s.output = exec.Command("java", args...), make(chan struct{}), &bytes.Buffer{}
+	s.cmd, s.exited = exec.Command("java", args...), make(chan struct{})
+	if s.output == nil { // or what it said before is kept
+		s.output = &bytes.Buffer{}
+	}
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if err := s.cmd.Start(); err != nil {
 		e.t.Fatal(err)
@@ -417,6 +420,12 @@ func evenZxids(a, b *server) (told string) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return told
+}
+
+// serves reports whether a server of an ensemble leads or follows.
+func serves(addr string) bool {
+	told := word(addr, "srvr")
+	return strings.Contains(told, "Mode: leader") || strings.Contains(told, "Mode: follower")
 }
 
 // word asks a server a four-letter word.

@@ -26,7 +26,7 @@ func TestKafka(t *testing.T) {
 		t.Skip("set ZOOID_KAFKA=1: it fetches Kafka, and takes some minutes")
 	}
 	e := startEnsemble(t, "3.9.5")
-	z := newZooids(t, zooid(t))
+	z := newZooids(t, zooid(t), quickLimits)
 	k := startKafka(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs))
 	k.createTopic("before")
 	was := brokerZnode(t, e.connect())
@@ -51,6 +51,7 @@ func TestKafka(t *testing.T) {
 	}
 
 	z.back(e)
+	time.Sleep(*switchTime / 2)
 	k.createTopic("back")
 	if is := brokerZnode(t, e.connect()); is != was {
 		t.Errorf("the broker's znode was %+v, and is %+v in Apache again", was, is)

@@ -44,19 +44,18 @@ func TestShadow(t *testing.T) {
 			load := traffic.Load{Addrs: []string{addr}, Journal: history.NewJournal(&bytes.Buffer{}), Root: "/load", Clients: 8, Requests: 1 << 30,
 				Duration: shadowTime, Outstanding: 3, OneModePerPath: true, OpenACLs: c.openACLs, DropEvery: c.dropEvery, Seed: 1}
 			all := []*steady{
-				startSteady(t, "java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", addr, "java")...),
-				startSteady(t, kazoo(t), "testdata/steady.py", addr, "kazoo"),
+				startSteady(t, "java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", addr, "java", "1", "5", "20000")...),
+				startSteady(t, kazoo(t), "testdata/steady.py", addr, "kazoo", "1", "5", "20000"),
 			}
 			for _, s := range all {
 				s.await("ready")
 			}
-			ended := make(chan error, 2)
-			go func() { ended <- load.Run() }()
-			go func() { ended <- steadyGo(addr, shadowTime) }()
-			for range cap(ended) {
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+			golang := startGo(t, addr, 1, few.pause)
+			if err := load.Run(); err != nil {
+				t.Error(err)
+			}
+			if _, err := golang.end(); err != nil {
+				t.Error(err)
 			}
 			for _, s := range all {
 				io.WriteString(s.in, "end\n")

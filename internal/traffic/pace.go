@@ -1,0 +1,31 @@
+package traffic
+
+import "time"
+
+// A pace keeps a client from doing more than so much in a second. What it was kept from by servers
+// that didn't answer isn't made up for.
+type pace struct {
+	interval time.Duration // 0 means no bound
+	next     time.Time
+}
+
+func newPace(perSecond float64) *pace {
+	if perSecond <= 0 {
+		return &pace{}
+	}
+	return &pace{interval: time.Duration(float64(time.Second) / perSecond), next: time.Now()}
+}
+
+// wait returns when the next thing may be done.
+func (p *pace) wait() {
+	if p.interval == 0 {
+		return
+	}
+	now := time.Now()
+	if p.next.After(now) {
+		time.Sleep(p.next.Sub(now))
+	} else {
+		p.next = now
+	}
+	p.next = p.next.Add(p.interval)
+}
