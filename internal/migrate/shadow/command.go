@@ -36,13 +36,15 @@ for that, and ACLs by ip don't tell clients apart.
   -every TIME      print the counts so often (1m); 0 prints them at the end only
   -max N           print at most this many differences (1000); all are counted
   -json            print each difference as a line of JSON
+  -drain TIME      after an interrupt, play what has come before for so long (30s)
 
 The shadow is reached by TLS with the flags of zooid cli: -tls, -tls-ca, ... The primary is
 reached in plaintext. A client that speaks TLS is passed on, and not shadowed.
 
 What isn't shadowed, and said: SASL logins, reconfig, sessions that began before the proxy did, and
 connections for which the shadow is too slow. What differs because of that is unsure. docs/migration.md
-tells more. It runs until it is interrupted (SIGINT or SIGTERM).
+tells more. It runs until it is interrupted (SIGINT or SIGTERM): clients go elsewhere at once, and
+it ends when what has come before has been played, at the latest after -drain or a second interrupt.
 
 exit code: 0 everything was equal; 1 something differed; 2 wrong arguments, or it can't
 listen; 3 nothing differed, but not everything was compared.
@@ -71,11 +73,12 @@ type settings struct {
 	every  time.Duration
 	max    int
 	json   bool
+	drain  time.Duration
 }
 
 // parse reads the command line. help is true if it asks for the help text.
 func (s *settings) parse(args []string, reach Reach) (help bool, err error) {
-	s.every, s.max, s.DialShadow = time.Minute, 1000, reach.Dial
+	s.every, s.max, s.drain, s.DialShadow = time.Minute, 1000, 30*time.Second, reach.Dial
 	var words []string
 	for len(args) > 0 {
 		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
@@ -130,6 +133,10 @@ func (s *settings) set(name, value string) (err error) {
 		if s.every, err = time.ParseDuration(value); err == nil && s.every < 0 {
 			err = errors.New("want no negative time")
 		}
+	case "drain":
+		if s.drain, err = time.ParseDuration(value); err == nil && s.drain < 0 {
+			err = errors.New("want no negative time")
+		}
 	case "max":
 		if s.max, err = strconv.Atoi(value); err == nil && s.max < 0 {
 			err = errors.New("want no negative number")
@@ -165,7 +172,22 @@ func Command(args []string, reach Reach, stdout, stderr io.Writer) int {
 	return s.serve(ctx, l, stdout, stderr, func(*Proxy) {})
 }
 
-// serve serves clients until ctx ends, and returns the exit code. begun is told the proxy.
+// patiently returns a context that ends so long after another one as the settings say, or with the next interrupt.
+func (s *settings) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	playing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer cancel()
+		next, stop := signal.NotifyContext(playing, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		select {
+		case <-next.Done():
+		case <-time.After(s.drain):
+		}
+	})
+	return playing, cancel
+}
+
+// serve serves clients until ctx ends, plays what is left, and returns the exit code. begun is told the proxy.
 func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.Writer, begun func(*Proxy)) int {
 	var mu sync.Mutex // of stderr
 	s.Say = func(text string) {
@@ -205,7 +227,9 @@ func (s *settings) serve(ctx context.Context, l net.Listener, stdout, stderr io.
 			}
 		}
 	})
-	err := p.Run(ctx, l)
+	playing, leave := s.patiently(ctx)
+	err := p.Run(ctx, playing, l)
+	leave()
 	cancel()
 	reports.Wait()
 	counts := p.Counts()

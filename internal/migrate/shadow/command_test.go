@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +55,7 @@ func TestArguments(t *testing.T) {
 		{"-ignore nothing a:1 b:2", 2, "no field"},
 		{"-every -1s a:1 b:2", 2, "no negative"},
 		{"-max x a:1 b:2", 2, "-max x"},
+		{"-drain -1s a:1 b:2", 2, "no negative"},
 		{"-listen 256.0.0.1:0 -tls a:1 b:2", 2, "256.0.0.1"},
 	} {
 		var out bytes.Buffer
@@ -140,11 +143,90 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestDrain: what clients have done before the interrupt is still played, unless that takes too long.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	const writes = 50
+	for _, c := range []struct {
+		args    string
+		patient bool
+		code    int
+		says    string
+	}{
+		{"-every 0", true, exitEqual, "requests that have come before are still played"},
+		{"-every 0 -drain 10ms", false, exitUnsure, "requests not played yet"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
+			var s settings
+			if _, err := s.parse(append(strings.Fields(c.args), "-listen", "127.0.0.1:0", primary.Connect(), shadow.Connect()), plain{}); err != nil {
+				t.Fatal(err)
+			}
+			var held atomic.Bool
+			gate := make(chan struct{})
+			s.DialShadow = filtered(func(frame []byte) []byte {
+				if held.Load() {
+					<-gate
+				}
+				return frame
+			})
+			l, err := net.Listen("tcp", s.listen)
+			must(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out, errs bytes.Buffer
+			code, proxy := make(chan int, 1), make(chan *Proxy, 1)
+			go func() { code <- s.serve(ctx, l, &out, &errs, func(p *Proxy) { proxy <- p }) }()
+			p := <-proxy
+			user := client(t, l.Addr().String())
+			_, err = user.Create(t.Context(), "/first", nil, zk.ModePersistent, open)
+			must(t, err)
+			patient(t, "the first played", func() bool { return p.Counts().Queued == 0 })
+			held.Store(true)
+			for i := range writes {
+				_, err := user.Create(t.Context(), "/"+strconv.Itoa(i), nil, zk.ModePersistent, open)
+				must(t, err)
+			}
+			user.Close()
+			cancel()
+			if c.patient {
+				patient(t, "the listener closed", func() bool {
+					conn, err := net.Dial("tcp", l.Addr().String())
+					if err == nil {
+						conn.Close()
+					}
+					return err != nil
+				})
+				select {
+				case got := <-code:
+					t.Fatalf("exit %d with requests that haven't been played\n%s", got, &errs)
+				default:
+				}
+				close(gate)
+			} else {
+				defer close(gate)
+			}
+			if got := <-code; got != c.code || !strings.Contains(errs.String(), c.says) {
+				t.Errorf("exit %d, want %d and %q\n%s%s", got, c.code, c.says, &out, &errs)
+			}
+			if !c.patient {
+				return
+			}
+			for i := range writes {
+				if _, there, err := client(t, shadow.Connect()).Exists(t.Context(), "/"+strconv.Itoa(i)); err != nil || !there {
+					t.Fatalf("the shadow lacks /%d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
 // TestListenerFails: an error of the listener ends the command.
 func TestListenerFails(t *testing.T) {
 	t.Parallel()
 	p := New(Options{Tell: func(*Difference) {}, Say: func(string) {}})
-	if err := p.Run(t.Context(), brokenListener{}); err == nil || !strings.Contains(err.Error(), "broken") {
+	if err := p.Run(t.Context(), t.Context(), brokenListener{}); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("the error is %v", err)
 	}
 }

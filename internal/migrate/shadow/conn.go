@@ -180,10 +180,7 @@ func (c *conn) emit() {
 	if len(c.open) == 0 {
 		delete(c.p.waiting, c)
 	}
-	select { // what another connection waits for may have come
-	case c.p.wake <- struct{}{}:
-	default:
-	}
+	c.p.poke() // what another connection waits for may have come
 }
 
 // stop ends the shadowing of the connection. The caller holds p.mu.

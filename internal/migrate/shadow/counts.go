@@ -84,7 +84,7 @@ func (c *Counts) Sum() (sum OpCount) {
 
 // Whole reports whether every request was played, and none is unsure.
 func (c *Counts) Whole() bool {
-	return c.Sum().Unsure+len(c.Ended)+c.Unplayed+c.Unanswered+c.Refused+c.Unreadable == 0
+	return c.Sum().Unsure+len(c.Ended)+c.Unplayed+c.Unanswered+c.Refused+c.Unreadable+c.Queued == 0
 }
 
 // String returns the counts as lines.

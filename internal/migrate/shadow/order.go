@@ -83,10 +83,7 @@ func (p *Proxy) enqueue(x *exchange) {
 	p.seq++
 	x.seq = p.seq
 	heap.Push(&p.queue, x)
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.poke()
 }
 
 // blocker returns a connection on which a reply may still come whose zxid is lower than x's, nil if there is none. The caller

@@ -12,7 +12,7 @@ import (
 // lookEvery is how often the player looks for what time alone brings.
 const lookEvery = 200 * time.Millisecond
 
-// play plays exchanges to the shadow until ctx ends. It runs on one goroutine.
+// play plays exchanges to the shadow until ctx ends, or all have been played and no more come. It runs on one goroutine.
 func (p *Proxy) play(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -28,6 +28,9 @@ func (p *Proxy) play(ctx context.Context) {
 			default:
 			}
 			continue
+		}
+		if p.finished() {
+			return
 		}
 		select {
 		case <-ctx.Done():

@@ -53,7 +53,8 @@ type Proxy struct {
 	doubts     doubts
 	acls       map[string]uint64 // paths of setACLs, with the stamp of their reply
 	queue      queue
-	flying     int // exchanges that are being played
+	flying     int  // exchanges that are being played
+	finishing  bool // no exchange is added any more
 	stamp, seq uint64
 	bytes      int   // that exchanges take
 	played     int64 // the highest zxid of the primary that has been played
@@ -82,23 +83,29 @@ func New(o Options) *Proxy {
 		ephemerals: map[string]*session{}, doubts: doubts{paths: map[string]doubt{}}, acls: map[string]uint64{}, counts: newCounts()}
 }
 
-// Run serves clients until ctx ends; then it closes the listener and all connections.
-func (p *Proxy) Run(ctx context.Context, l net.Listener) error {
+// Run serves clients until ctx ends; then it closes the listener and all connections, and plays what has come before, until playing
+// ends, too.
+func (p *Proxy) Run(ctx, playing context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
+	playing, stop := context.WithCancel(playing)
+	var clients, player, notices sync.WaitGroup
 	defer func() {
 		cancel()
-		all.Wait()
+		clients.Wait()
+		p.finish()
+		player.Wait()
+		stop()
+		notices.Wait()
 		p.leave()
 	}()
 	context.AfterFunc(ctx, func() { l.Close() })
-	all.Go(func() { p.play(ctx) })
-	all.Go(func() {
+	player.Go(func() { p.play(playing) })
+	notices.Go(func() {
 		for {
 			select {
 			case text := <-p.notices:
 				p.o.Say(text)
-			case <-ctx.Done():
+			case <-playing.Done():
 				return
 			}
 		}
@@ -119,12 +126,37 @@ func (p *Proxy) Run(ctx context.Context, l net.Listener) error {
 			client.Close()
 			continue
 		}
-		all.Go(func() {
+		clients.Go(func() {
 			p.serve(ctx, client)
 			p.mu.Lock()
 			p.accepted--
 			p.mu.Unlock()
 		})
+	}
+}
+
+// finish tells the player that nothing more comes.
+func (p *Proxy) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finishing = true; len(p.queue) > 0 {
+		p.say(fmt.Sprintf("%d requests that have come before are still played; a second interrupt leaves them out", len(p.queue)))
+	}
+	p.poke()
+}
+
+// finished reports whether nothing is left to play, and nothing comes.
+func (p *Proxy) finished() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finishing && len(p.queue) == 0
+}
+
+// poke has the player look at the queue.
+func (p *Proxy) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -54,7 +54,7 @@ func start(t *testing.T, primary, shadow string, adjust ...func(*Options)) *runn
 	r.Proxy, r.addr = New(o), l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx, l) }()
+	go func() { done <- r.Run(ctx, ctx, l) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -409,12 +409,12 @@ func runFollower(t *testing.T, program string, e *ensemble, dir string) {
 	t.Log(command(t, program, "import", dir, filepath.Join(t.TempDir(), "imported")))
 }
 
-// evenZxids waits until two servers are at the same zxid, for half a minute, and returns what the second says of itself.
+// evenZxids waits until two servers are at the same zxid, and the second has a leader, for half a minute, and returns what the second says of itself.
 func evenZxids(a, b *server) (told string) {
 	zxid := regexp.MustCompile("Zxid: (0x[0-9a-f]+)")
 	for range 300 {
 		told = word(b.addr, "srvr")
-		if z := zxid.FindString(told); z != "" && z == zxid.FindString(word(a.addr, "srvr")) {
+		if z := zxid.FindString(told); z != "" && z == zxid.FindString(word(a.addr, "srvr")) && !strings.Contains(told, "Leader: none") {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -19,6 +19,10 @@ import (
 // shadowTime is how long the clients of TestShadow go on.
 const shadowTime = 10 * time.Second
 
+// shadowPace is how many requests each client with random ones makes in a second: the shadow, which gets one write at a time, must
+// follow on slow disks, too.
+const shadowPace = 100
+
 // TestShadow has clients of all kinds use a real Apache through zooid shadow: Java's client and
 // kazoo with locks, ephemeral znodes and watches, Go clients, and random requests, one run with
 // connections that break. No reply of Zooid's differs from Apache's. Then one znode is changed at
@@ -42,7 +46,7 @@ func TestShadow(t *testing.T) {
 			open(t, second, zk.Options{}).Close()
 			out, errs, addr, end := startShadow(t, program, apache.addr, second.addr)
 			load := traffic.Load{Addrs: []string{addr}, Journal: history.NewJournal(&bytes.Buffer{}), Root: "/load", Clients: 8, Requests: 1 << 30,
-				Duration: shadowTime, Outstanding: 3, OneModePerPath: true, OpenACLs: c.openACLs, DropEvery: c.dropEvery, Seed: 1}
+				Duration: shadowTime, Outstanding: 3, PerSecond: shadowPace, OneModePerPath: true, OpenACLs: c.openACLs, DropEvery: c.dropEvery, Seed: 1}
 			all := []*steady{
 				startSteady(t, "java", append(slices.Clone(jvm), "-cp", javaClient(t), "testdata/Steady.java", addr, "java", "1", "5", "20000")...),
 				startSteady(t, kazoo(t), "testdata/steady.py", addr, "kazoo", "1", "5", "20000"),
@@ -108,7 +112,7 @@ func TestShadow(t *testing.T) {
 func startShadow(t *testing.T, program, primary, second string) (out, errs output, addr string, end func(syscall.Signal) int) {
 	t.Helper()
 	addr = freeport.Address(t)
-	cmd := exec.Command(program, "shadow", "-listen", addr, primary, second)
+	cmd := exec.Command(program, "shadow", "-drain", "5m", "-listen", addr, primary, second)
 	out, errs = newOutput(t), newOutput(t)
 	cmd.Stdout, cmd.Stderr = out.file, errs.file
 	if err := cmd.Start(); err != nil {
@@ -122,7 +126,6 @@ func startShadow(t *testing.T, program, primary, second string) (out, errs outpu
 		t.Fatalf("no session through the proxy: %s", errs.text())
 	}
 	return out, errs, addr, func(s syscall.Signal) int {
-		time.Sleep(time.Second) // what is queued is played
 		cmd.Process.Signal(s)
 		cmd.Wait()
 		return cmd.ProcessState.ExitCode()
