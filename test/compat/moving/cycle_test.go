@@ -49,7 +49,6 @@ type cycle struct {
 	c    *clients
 	back *wayBack // nil if the way back is by export
 	at   int      // the Zooid server that the way back is beside
-	kept string   // where a failure's files go
 }
 
 func cycleOnce(t *testing.T, program string, seed uint64) {
@@ -280,7 +279,7 @@ func (y *cycle) lead() {
 func (y *cycle) live() {
 	t, w := y.t, y.back
 	t.Helper()
-	began := time.Now()
+	var began time.Time
 	for n := 1; ; n++ {
 		y.lead()
 		y.reached()
