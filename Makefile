@@ -83,9 +83,9 @@ fuzz:
 # is the same for all; the range moves on from time to time, here. PACED more have
 # clients that are faster than their limits.
 FROM ?= 20096
-SEEDS ?= 800
-HOURS ?= 27
-BUDGET ?= 15m
+SEEDS ?= 400
+HOURS ?= 13
+BUDGET ?= 8m
 PACED ?= 60
 sim:
 ifdef SEED
