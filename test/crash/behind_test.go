@@ -45,7 +45,7 @@ func startFlood(t *testing.T, keys int, addrs ...string) *flood {
 	f := &flood{t: t, stop: make(chan struct{})}
 	for i := range writers {
 		c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addrs[i%len(addrs)])
-		if err := c.Connect(); err != nil {
+		if err := connect(c); err != nil {
 			t.Fatal(err)
 		}
 		f.wg.Go(func() { f.write(c, fmt.Sprintf("/w%d", i), keys) })

@@ -110,7 +110,7 @@ func TestDivergedWithoutMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, other.Addr)
-	if err := c.Connect(); err != nil {
+	if err := connect(c); err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
@@ -224,7 +224,7 @@ func write(t testing.TB, addr, path string) {
 func contents(t testing.TB, addr string) string {
 	t.Helper()
 	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Timeout: sessionTimeout}, addr)
-	if err := c.Connect(); err != nil {
+	if err := connect(c); err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()

@@ -78,11 +78,13 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // Port is the port of Addr.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
 
-// Set replaces the faults, for the connections there are, too.
+// Set replaces the faults, for the connections there are, too. A CutAfter that has
+// not come true is called off.
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
+	p.cutAt = 0
 	p.changed.Broadcast()
 }
 

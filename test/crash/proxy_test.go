@@ -93,6 +93,14 @@ func TestProxyBreaks(t *testing.T) {
 	}
 }
 
+func TestProxyCallsOffACut(t *testing.T) {
+	t.Parallel()
+	p, c := proxied(t)
+	p.CutAfter(3)
+	p.Set(Faults{})
+	roundTrip(t, c, []byte("longer than three bytes"))
+}
+
 func TestProxyHalfOpen(t *testing.T) {
 	t.Parallel()
 	p, c := proxied(t)

@@ -37,7 +37,7 @@ type beat struct{ sent, answered time.Time }
 func StartPulse(j *history.Journal, addr, root string, server int) (*Pulse, error) {
 	p := &Pulse{Server: server, path: fmt.Sprintf("%s/pulse%d", root, server), stop: make(chan struct{})}
 	p.c = traffic.NewClient(j, traffic.ClientOptions{Timeout: sessionTimeout}, addr)
-	if err := p.c.Connect(); err != nil {
+	if err := connect(p.c); err != nil {
 		return nil, fmt.Errorf("start the pulse on server %d: %w", server+1, err)
 	}
 	q := jute.CreateRequest{Path: p.path, Data: []byte("0"), ACL: jute.WorldACL(jute.PermAll)}

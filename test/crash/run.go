@@ -334,16 +334,34 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // dump records every znode from a path on of a server at rest, read by the super
-// user over a session of its own.
+// user over a session of its own. Servers at rest may still elect a leader, which
+// ends connections that have no session yet: it begins anew until it was able to
+// read everything.
 func dump(addr string, server int32, from string, j *history.Journal) error {
 	c := traffic.NewClient(history.NewJournal(discard{}), traffic.ClientOptions{Digest: superUser}, addr)
+	for deadline := time.Now().Add(restPatience); ; time.Sleep(redialPause) {
+		found, err := readAll(c, server, from)
+		if err == nil {
+			for _, e := range found {
+				j.Record(e)
+			}
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("dump server %d: %w", server, err)
+		}
+	}
+}
+
+// readAll reads every znode from a path on, over a new connection.
+func readAll(c *traffic.Client, server int32, from string) (found []history.Event, err error) {
 	if err := c.Connect(); err != nil {
-		return fmt.Errorf("dump server %d: %w", server, err)
+		return nil, err
 	}
 	defer c.Close()
 	sync := jute.PathRequest{Path: "/"}
 	if _, err := c.Do(jute.OpSync, sync.Append(nil)); err != nil {
-		return fmt.Errorf("dump server %d: %w", server, err)
+		return nil, err
 	}
 	for paths := []string{from}; len(paths) > 0; {
 		path := paths[0]
@@ -351,21 +369,32 @@ func dump(addr string, server int32, from string, j *history.Journal) error {
 		q := jute.PathWatchRequest{Path: path}
 		data, err := c.Do(jute.OpGetData, q.Append(nil))
 		if err != nil {
-			return fmt.Errorf("dump server %d: read %s: %w", server, path, err)
+			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		list, err := c.Do(jute.OpGetChildren, q.Append(nil))
 		if err != nil {
-			return fmt.Errorf("dump server %d: list %s: %w", server, path, err)
+			return nil, fmt.Errorf("list %s: %w", path, err)
 		}
 		if data.Err != jute.OK || list.Err != jute.OK {
-			return fmt.Errorf("dump server %d: read %s: %v, %v", server, path, data.Err, list.Err)
+			return nil, fmt.Errorf("read %s: %v, %v", path, data.Err, list.Err)
 		}
-		j.Record(history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
+		found = append(found, history.Event{Kind: history.KindDump, Conn: server, Zxid: data.Zxid, Body: append(jute.AppendString(nil, path), data.Body...)})
 		for _, name := range jute.NewDecoder(list.Body).Strings() {
 			paths = append(paths, strings.TrimSuffix(path, "/")+"/"+name)
 		}
 	}
-	return nil
+	return found, nil
+}
+
+// connect tries until a connection of c stands: an ensemble that elects a leader
+// turns away clients that have no session yet.
+func connect(c *traffic.Client) error {
+	for deadline := time.Now().Add(restPatience); ; time.Sleep(redialPause) {
+		err := c.Connect()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // percentiles renders durations for people.

@@ -72,7 +72,7 @@ type probe struct {
 func (r *Run) probe(t *testing.T, server int, timeout time.Duration) *probe {
 	t.Helper()
 	p := &probe{t: t, c: traffic.NewClient(r.journal, traffic.ClientOptions{Timeout: timeout}, r.Servers[server].Addr)}
-	if err := p.c.Connect(); err != nil {
+	if err := connect(p.c); err != nil {
 		t.Fatalf("a new client on server %d: %v", server+1, err)
 	}
 	return p
