@@ -355,10 +355,15 @@ func (c *client) greet() {
 		c.send(op, 0, body)
 	}
 	if c.mix != nil && (c.zxid == 0 && c.quiet == 0 || c.w.plan.Local && c.task == settling) {
-		q := jute.CreateRequest{Path: root, ACL: jute.WorldACL(jute.PermAll)}
-		c.send(jute.OpCreate, 0, q.Append(nil))
+		c.createRoot()
 	}
 	c.work()
+}
+
+// createRoot asks for the znode that all others of the mix are below.
+func (c *client) createRoot() {
+	q := jute.CreateRequest{Path: root, ACL: jute.WorldACL(jute.PermAll)}
+	c.send(jute.OpCreate, 0, q.Append(nil))
 }
 
 // frame takes a reply or a notification.
@@ -430,8 +435,12 @@ func (c *client) reply(k *conn, q call, code jute.Code, body []byte) {
 			c.settle()
 		}
 	case jute.OpSetData:
-		if c.task == settling && len(c.pending) == 0 && code == jute.OK {
+		switch {
+		case c.task != settling || len(c.pending) > 0:
+		case code == jute.OK:
 			c.task = resting
+		case code == jute.ErrNoNode: // the root was refused, for lack of room
+			c.createRoot()
 		}
 	case jute.OpReconfig:
 		if c == c.w.operator {
