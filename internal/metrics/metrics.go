@@ -128,11 +128,12 @@ type CounterSet struct{ keyed[*Counter] }
 // SummarySet is a summary for each key.
 type SummarySet struct{ keyed[*Summary] }
 
-// The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax are counted under otherKey: at some
-// 4 KiB for a summary, a set never takes more than 4 MiB.
+// The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax, and those longer than KeyBytesMax, are
+// counted under OtherKey: at some 4 KiB for a summary, a set never takes more than 5 MiB, and what shows it has an end.
 const (
-	setKeysMax = 1000
-	otherKey   = "_other"
+	setKeysMax  = 1000
+	KeyBytesMax = 256
+	OtherKey    = "_other"
 )
 
 // keyed holds a metric for each key.
@@ -155,8 +156,8 @@ func (k *keyed[M]) With(key string) M {
 	if m, ok := k.all.Load(key); ok {
 		return m.(M)
 	}
-	if k.size >= setKeysMax {
-		m, _ := k.all.LoadOrStore(otherKey, k.make())
+	if k.size >= setKeysMax || len(key) > KeyBytesMax {
+		m, _ := k.all.LoadOrStore(OtherKey, k.make())
 		return m.(M)
 	}
 	k.size++

@@ -174,6 +174,29 @@ func TestSetsAreBounded(t *testing.T) {
 	}
 }
 
+// TestLongKeysAreBounded: a client that names znodes of a megabyte doesn't have their names kept.
+func TestLongKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	r := &Registry{}
+	set := r.SummarySet("set", Basic)
+	longest := strings.Repeat("k", KeyBytesMax)
+	set.With(longest).Observe(1)
+	for i := range 3 {
+		set.With(strconv.Itoa(i) + longest).Observe(2)
+	}
+	bytes := 0
+	r.Each(func(name string, _ Value) { bytes = max(bytes, len(name)) })
+	if bytes > KeyBytesMax+len("avg_")+len("_set") {
+		t.Errorf("a name of %d bytes is shown", bytes)
+	}
+	if got := set.With(longest).read().cnt; got != 1 {
+		t.Errorf("%d counted under the longest key, want 1", got)
+	}
+	if got := set.With(OtherKey).read().cnt; got != 3 {
+		t.Errorf("%d counted under %s, want 3", got, OtherKey)
+	}
+}
+
 // TestBeforeEach: gauges that share what a pass looks up look it up once, in mntr's passes and in Prometheus's.
 func TestBeforeEach(t *testing.T) {
 	t.Parallel()

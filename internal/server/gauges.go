@@ -145,10 +145,17 @@ func quotaGauges() []quotaGauge {
 	}
 }
 
-// quotas reads one figure of each namespace.
+// quotas reads one figure of each namespace. Those with long names are one, as in all sets.
 func (s *Server) quotas(g quotaGauge) map[string]metrics.Value {
-	values := map[string]metrics.Value{}
+	sums := map[string]int64{}
 	for name, n := range s.replica.Quotas(g.znode, g.read) {
+		if len(name) > metrics.KeyBytesMax {
+			name = metrics.OtherKey
+		}
+		sums[name] += n
+	}
+	values := map[string]metrics.Value{}
+	for name, n := range sums {
 		values[name] = metrics.Int(n)
 	}
 	return values

@@ -238,6 +238,25 @@ func (st *wordStage) fails(line string, code jute.Code) {
 	}
 }
 
+// TestQuotasOfLongNames: the figures of namespaces with long names are shown together.
+func TestQuotasOfLongNames(t *testing.T) {
+	t.Parallel()
+	st := newWordStage(t, Options{})
+	st.connect("A", 30000)
+	for _, first := range []string{"a", "b"} {
+		long := first + strings.Repeat("x", metrics.KeyBytesMax)
+		st.must("A create /"+long, "A create /zookeeper/quota/"+long, "A create /zookeeper/quota/"+long+"/zookeeper_limits count=3")
+	}
+	for name, value := range st.numbers() {
+		if len(name) > 2*metrics.KeyBytesMax || name == metrics.OtherKey+"_quota_count_limit_per_namespace" && value != "6" {
+			t.Errorf("%s is %s", name, value)
+		}
+	}
+	if st.numbers()[metrics.OtherKey+"_quota_count_limit_per_namespace"] == "" {
+		t.Error("the quotas of long names aren't shown")
+	}
+}
+
 // TestCertificateEnds: there is a number for what each port shows and for what it trusts.
 func TestCertificateEnds(t *testing.T) {
 	t.Parallel()
