@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,17 +41,22 @@ type Port struct {
 	tls *TLS
 	// patience is how long a connection may take to send its first byte.
 	patience time.Duration
-	room     chan struct{} // one for each connection
 	ready    chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
 	wg       sync.WaitGroup
+
+	mu    sync.Mutex
+	most  int
+	open  []*counted           // the oldest first
+	hosts map[netip.Prefix]int // how many of them each host has
 }
 
 // NewPort begins to accept connections of l, with TLS as t says, or without if that is nil. At most most of them are open at
-// a time. A connection may take patience to send its first byte.
+// a time: one more takes the place of the oldest of the host that has the most, so that no host keeps the others out. A
+// connection may take patience to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
-	p := &Port{Listener: l, tls: t, patience: patience, room: make(chan struct{}, most), ready: make(chan net.Conn), closed: make(chan struct{})}
+	p := &Port{Listener: l, tls: t, patience: patience, most: most, hosts: map[netip.Prefix]int{}, ready: make(chan net.Conn), closed: make(chan struct{})}
 	p.wg.Go(p.acceptAll)
 	return p
 }
@@ -71,12 +78,16 @@ func (p *Port) Close() error {
 }
 
 // Connections returns how many connections are open.
-func (p *Port) Connections() int { return len(p.room) }
+func (p *Port) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
 
 // Wait waits for the goroutines of a closed Port.
 func (p *Port) Wait() { p.wg.Wait() }
 
-// acceptAll takes connections until the port is closed. One too many is closed at once.
+// acceptAll takes connections until the port is closed.
 func (p *Port) acceptAll() {
 	for {
 		nc, err := p.Listener.Accept()
@@ -91,13 +102,65 @@ func (p *Port) acceptAll() {
 				continue
 			}
 		}
-		select {
-		case p.room <- struct{}{}:
-			p.wg.Go(func() { p.begin(&counted{Conn: nc, leave: sync.OnceFunc(func() { <-p.room })}) })
-		default:
-			nc.Close()
+		c := &counted{Conn: nc, port: p, host: hostOf(nc)}
+		if closed := p.enter(c); closed != nil {
+			closed.Conn.Close()
+			if closed == c {
+				continue
+			}
 		}
+		p.wg.Go(func() { p.begin(c) })
 	}
+}
+
+// enter counts a connection, and returns the one to close if that is one too many: the oldest of the host that has the most,
+// or c itself if its own host would.
+func (p *Port) enter(c *counted) (closed *counted) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) >= p.most {
+		crowded, mine := c.host, p.hosts[c.host]+1
+		for _, other := range p.open { // the first of those that have the most
+			if n := p.hosts[other.host]; n > mine {
+				crowded, mine = other.host, n
+			}
+		}
+		if crowded == c.host {
+			return c
+		}
+		closed = p.open[slices.IndexFunc(p.open, func(o *counted) bool { return o.host == crowded })]
+		p.drop(closed)
+	}
+	p.open = append(p.open, c)
+	p.hosts[c.host]++
+	return closed
+}
+
+// drop forgets a connection, unless that is done; mu is held.
+func (p *Port) drop(c *counted) {
+	i := slices.Index(p.open, c)
+	if i < 0 {
+		return
+	}
+	p.open = slices.Delete(p.open, i, i+1)
+	if p.hosts[c.host]--; p.hosts[c.host] == 0 {
+		delete(p.hosts, c.host)
+	}
+}
+
+// hostOf returns where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that tell its network,
+// since a host may have all addresses of that.
+func hostOf(nc net.Conn) netip.Prefix {
+	remote, err := netip.ParseAddrPort(nc.RemoteAddr().String())
+	if err != nil {
+		return netip.Prefix{} // all of them count as one host
+	}
+	addr, bits := remote.Addr().Unmap(), 32
+	if addr.Is6() {
+		bits = 64
+	}
+	host, _ := addr.Prefix(bits) // that many bits are always there
+	return host
 }
 
 // begin hands a connection on once it is known whether it is TLS.
@@ -140,11 +203,16 @@ func (p *Port) begin(nc net.Conn) {
 // counted is a connection that gives its room back when it is closed.
 type counted struct {
 	net.Conn
-	leave func()
+	port *Port
+	host netip.Prefix
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
-	defer c.leave()
+	defer func() {
+		c.port.mu.Lock()
+		defer c.port.mu.Unlock()
+		c.port.drop(c)
+	}()
 	return c.Conn.Close()
 }
