@@ -36,6 +36,8 @@ func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	u := r.memoryUse()
 	u.Peers = peers
 	m := &r.memory
+	r.unread.limit.Store(limit)
+	r.relieve()
 	step := memory.Next(memory.Step(m.tight.Load()), &u, limit)
 	m.use.Store(&u)
 	m.costliest.Store(&u.Costliest)

@@ -89,8 +89,8 @@ func (r *Replica) applied(res *tree.Result, now int64) {
 	for i := range res.Events {
 		r.changed(&res.Events[i], res)
 		r.noteBounds(&res.Events[i])
-		r.fire(&res.Events[i], res.Zxid, now)
 	}
+	r.fire(res.Events, res.Zxid, now)
 	switch res.Op {
 	case tree.OpSettings:
 		r.noteLevel()

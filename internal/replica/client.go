@@ -55,6 +55,10 @@ type Client struct {
 	// Login is the client's, if it has succeeded and may cease to hold.
 	Login atomic.Pointer[sasl.Lasting]
 
+	// Abort, if not nil, ends the connection at once, what is being written to it too. It is
+	// called with mu held and must not block.
+	Abort func()
+
 	// Acked, if not nil, reports whether the other end has received all that was written.
 	Acked func() bool
 
@@ -107,6 +111,7 @@ type Client struct {
 	unanswered queue
 	out        []byte        // frames to write
 	spare      []byte        // the other output buffer
+	events     clientEvents  // unread ones
 	fired      int64         // now (ns) of the oldest event in out; 0 for none
 	firedTaken atomic.Int64  // fired, of what was taken and Told has not returned
 	applied    bool          // out may hold something of an Apply that is under way
@@ -320,6 +325,10 @@ func (c *Client) queued() {
 	if len(c.out) > outputMaxBytes {
 		c.closeLocked("it does not read what it is sent")
 		c.out = nil
+		c.events.drop()
+		if c.Abort != nil {
+			c.Abort()
+		}
 	}
 	if !c.flushing {
 		c.flushing = true
@@ -393,6 +402,7 @@ func (c *Client) disconnected() (count, bytes, sent int) {
 		}
 	}
 	c.unanswered, c.out, c.spare, c.long = queue{}, nil, nil, nil
+	c.events.drop()
 	c.room.Broadcast()
 	return count, bytes, sent
 }

@@ -107,7 +107,7 @@ func (r *Replica) register(c *Client, req *jute.ConnectRequest) {
 	c.lastHeard.Store(r.now() / 1e6)
 	r.clients[c.id] = c
 	c.mu.Lock()
-	c.awaitApply, c.large = r.awaitApply, &r.large
+	c.awaitApply, c.large, c.events.all = r.awaitApply, &r.large, &r.unread
 	c.mu.Unlock()
 	c.connecting = true
 	r.connecting++

@@ -24,6 +24,7 @@ type Meters struct {
 	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
 	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
 	loginsThrottled                                                         *metrics.Counter // not judged
+	notificationsRefused                                                    *metrics.Counter // connections closed for those they left unread
 	identitiesExpired                                                       *metrics.Counter // connections closed for it
 	IdentitiesGone                                                          *metrics.Counter // withdrawn: connections closed for it
 	// bytes
@@ -86,31 +87,32 @@ const (
 // NewMeters registers everything but the gauges, which come first in r.
 func NewMeters(r *metrics.Registry) *Meters {
 	m := &Meters{
-		Registry:           r,
-		connectionRequests: r.Counter("connection_request_count"),
-		ConnectionRejected: r.Counter("connection_rejected"),
-		reconnected:        r.Counter("connection_revalidate_count"),
-		SessionlessExpired: r.Counter("sessionless_connections_expired"),
-		sessionsExpired:    r.Counter("stale_sessions_expired"),
-		timeSetBack:        r.Counter("time_set_back_count"),
-		Unrecoverable:      r.Counter("unrecoverable_error_count"),
-		looked:             r.Counter("looking_count"),
-		HandshakesFailed:   r.Counter("unsuccessful_handshake"),
-		HandshakesExceeded: r.Counter("tls_handshake_exceeded"),
-		loginsThrottled:    r.Counter("logins_throttled"),
-		identitiesExpired:  r.Counter("zooid_identities_expired"),
-		IdentitiesGone:     r.Counter("zooid_identities_withdrawn"),
-		BytesReceived:      r.Counter("bytes_received_count"),
-		responseBytes:      r.Counter("response_bytes"),
-		watchBytes:         r.Counter("watch_bytes"),
-		largeRejected:      r.Counter("large_requests_rejected"),
-		proposals:          r.Counter("proposal_count"),
-		commits:            r.Counter("commit_count"),
-		stale:              r.Counter("stale_requests"),
-		staleDropped:       r.Counter("stale_requests_dropped"),
-		ttlCreated:         r.Counter("ttl_node_created_count"),
-		opTotal:            r.Counter("op_count_total"),
-		ops:                map[jute.Op]*metrics.Counter{},
+		Registry:             r,
+		connectionRequests:   r.Counter("connection_request_count"),
+		ConnectionRejected:   r.Counter("connection_rejected"),
+		reconnected:          r.Counter("connection_revalidate_count"),
+		SessionlessExpired:   r.Counter("sessionless_connections_expired"),
+		sessionsExpired:      r.Counter("stale_sessions_expired"),
+		timeSetBack:          r.Counter("time_set_back_count"),
+		Unrecoverable:        r.Counter("unrecoverable_error_count"),
+		looked:               r.Counter("looking_count"),
+		HandshakesFailed:     r.Counter("unsuccessful_handshake"),
+		HandshakesExceeded:   r.Counter("tls_handshake_exceeded"),
+		loginsThrottled:      r.Counter("logins_throttled"),
+		notificationsRefused: r.Counter("notifications_refused"),
+		identitiesExpired:    r.Counter("zooid_identities_expired"),
+		IdentitiesGone:       r.Counter("zooid_identities_withdrawn"),
+		BytesReceived:        r.Counter("bytes_received_count"),
+		responseBytes:        r.Counter("response_bytes"),
+		watchBytes:           r.Counter("watch_bytes"),
+		largeRejected:        r.Counter("large_requests_rejected"),
+		proposals:            r.Counter("proposal_count"),
+		commits:              r.Counter("commit_count"),
+		stale:                r.Counter("stale_requests"),
+		staleDropped:         r.Counter("stale_requests_dropped"),
+		ttlCreated:           r.Counter("ttl_node_created_count"),
+		opTotal:              r.Counter("op_count_total"),
+		ops:                  map[jute.Op]*metrics.Counter{},
 	}
 	for limit := tree.NoLimit + 1; limit < tree.Limits; limit++ {
 		m.refused[limit] = r.Counter(limit.String() + "_refused")

@@ -1,36 +1,95 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
-// fire queues a notification for everybody who waits for the event and may read
-// the znode; mu is held alone, since now (ns).
-func (r *Replica) fire(ev *tree.Event, zxid, now int64) {
+// fire queues the notifications of a request's events for everybody who waits for one and
+// may read its znode; mu is held alone, since now (ns).
+//
+// A multi has up to tens of thousands of events, which the same watchers wait for more often
+// than not: those of a recursive watch, or a cache's. Events in a row with the same watchers
+// are encoded one behind the other, and each watcher is told all of them at once.
+func (r *Replica) fire(events []tree.Event, zxid, now int64) {
 	if len(r.clients) == 0 {
 		return // at the start, while the log is replayed
 	}
-	r.watchMu.Lock()
-	r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
-	r.watchMu.Unlock()
-	if len(r.scratch) == 0 {
+	for i := range events {
+		ev := &events[i]
+		r.watchMu.Lock()
+		r.scratch = r.watches.Trigger(r.scratch[:0], ev.Type, ev.Path)
+		r.watchMu.Unlock()
+		if len(r.scratch) == 0 {
+			continue
+		}
+		r.meters.told(ev.Type, len(r.scratch))
+		if row := &r.row; !row.continues(ev, r.scratch, r.tree.HasPolicy()) || len(row.frames) >= rowBytesMax {
+			r.tell(now)
+			row.begin(ev, r.scratch)
+		}
+		r.row.events++
+		r.row.frames = appendNotification(r.row.frames, zxid, ev.Type, ev.Path)
+	}
+	r.tell(now)
+}
+
+// rowBytesMax bounds the notifications that are encoded before their watchers are told.
+const rowBytesMax = 64 << 10
+
+// A row of events has the same watchers and is for the same readers.
+type row struct {
+	events   int
+	frames   []byte // their notifications
+	watchers []int64
+	acl      []jute.ACL
+	path     string // of the first event
+}
+
+// continues reports whether an event belongs to the row: it has the row's watchers, and who
+// may read the znode of one may read the other's.
+func (w *row) continues(ev *tree.Event, watchers []int64, policy bool) bool {
+	if w.events == 0 || !slices.Equal(watchers, w.watchers) {
+		return false
+	}
+	if ev.Path == w.path {
+		return slices.Equal(ev.ACL, w.acl)
+	}
+	return !policy && slices.Equal(ev.ACL, w.acl)
+}
+
+// begin starts a row with an event, which is counted by the caller.
+func (w *row) begin(ev *tree.Event, watchers []int64) {
+	w.watchers = append(w.watchers[:0], watchers...)
+	w.acl, w.path = ev.ACL, ev.Path
+}
+
+// tell appends the row's notifications to the output of its watchers, and ends the row; mu is
+// held alone, since now (ns).
+func (r *Replica) tell(now int64) {
+	w := &r.row
+	if w.events == 0 {
 		return
 	}
-	r.meters.told(ev.Type, len(r.scratch))
-	told := 0
-	r.event = appendNotification(r.event[:0], zxid, ev.Type, ev.Path)
-	for _, id := range r.scratch {
+	told, unread, most := int64(0), r.unread.bytes.Load(), 2*r.unread.max()
+	for _, id := range w.watchers {
 		c := r.clients[id]
-		if c == nil || !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities()) {
+		if c == nil || !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities()) {
 			continue
 		}
 		c.mu.Lock()
-		if !c.closed && !c.closing {
-			if c.out, c.applied = append(c.out, r.event...), true; c.fired == 0 {
+		switch {
+		case c.closed || c.closing:
+		case unread+told*int64(len(w.frames)) > most:
+			r.dropUnread(c)
+		default:
+			if c.out, c.applied = append(c.out, w.frames...), true; c.fired == 0 {
 				c.fired = now
 			}
-			c.stats.sent.Add(1)
+			c.events.waiting += len(w.frames)
+			c.stats.sent.Add(int64(w.events))
 			told++
 			r.touch(c)
 		}
@@ -39,8 +98,13 @@ func (r *Replica) fire(ev *tree.Event, zxid, now int64) {
 			r.flush()
 		}
 	}
-	r.stats.sent.Add(int64(told))
-	r.meters.watchBytes.Add(int64(told * (len(r.event) - frameLengthSize)))
+	r.unread.bytes.Add(told * int64(len(w.frames)))
+	r.stats.sent.Add(told * int64(w.events))
+	r.meters.watchBytes.Add(told * int64(len(w.frames)-w.events*frameLengthSize))
+	w.events, w.acl, w.path = 0, nil, ""
+	if w.frames = w.frames[:0]; cap(w.frames) > outputKeepBytes {
+		w.frames = nil
+	}
 }
 
 // appendNotification appends a whole notification frame.

@@ -40,6 +40,7 @@ func (c *Client) takeOutput(done []byte) (out []byte, last bool, await func()) {
 	if len(c.out) < outputPauseBytes {
 		c.room.Signal()
 	}
+	c.events.take()
 	if c.taken = cap(c.out); len(c.out) == 0 {
 		c.taken = 0
 		if c.flushing = false; cap(c.out) == 0 {

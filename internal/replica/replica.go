@@ -64,6 +64,7 @@ type Replica struct {
 	znodes, ephemerals    atomic.Int64
 	addresses, identified owners
 	memory                memoryAccount
+	unread                unreadEvents
 	large                 largeBuffers
 	stats                 serverStats
 	traffic               busiest.Traffic
@@ -85,7 +86,7 @@ type Replica struct {
 	noRoomSessions   int       // that began since the disk was found nearly full
 	touched          []*Client // got output during this Apply
 	scratch          []int64   // watchers of one event
-	event            []byte    // encoded notification
+	row              row       // of events with the same watchers
 	expiry           expiry
 	locals           locals
 	// heardLast are sessions whose connection ended before the leader was told that

@@ -148,8 +148,12 @@ func (s *namespaceRun) begin(set *metrics.SummarySet, path string) bool {
 		return false
 	}
 	s.flush()
-	s.name = strings.Clone(name)
-	s.meter = set.With(s.name)
+	s.name = "" // a run of names that have no counter of their own isn't worth their memory
+	if len(name) <= metrics.KeyBytesMax {
+		name = strings.Clone(name)
+		s.name = name
+	}
+	s.meter = set.With(name)
 	return true
 }
 

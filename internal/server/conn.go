@@ -118,6 +118,7 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	remote := nc.RemoteAddr().String()
 	c := replica.NewClient(s.newID(), remote, addressID(remote), nil)
 	c.Acked = socket.AckedBy(below(nc))
+	c.Abort = func() { go below(nc).Close() }
 	c.Since = time.Now()
 	c.Wake = func() { go s.flush(nc, c) }
 	if c.Try = socket.TryWriter(nc); c.Try != nil {

@@ -84,6 +84,9 @@ func (t *Tree) see(rule *policy.Rule, path string, ids []jute.ID) {
 	}
 }
 
+// HasPolicy reports whether who may read a znode depends on its path, beside its ACL.
+func (t *Tree) HasPolicy() bool { return t.policy != nil }
+
 // Permits reports whether an ACL, such as that of an Event, and the policy grant one of the
 // permissions in want on a path to the bearer of ids under the settings in force.
 func (t *Tree) Permits(path string, acl []jute.ACL, want jute.Perm, ids []jute.ID) bool {

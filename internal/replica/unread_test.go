@@ -1,0 +1,194 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// watcher returns a client that watches a subtree for ever.
+func (s *diskShell) watcher(path string) *Client {
+	s.t.Helper()
+	c := s.client()
+	r := jute.AddWatchRequest{Path: path, Mode: jute.AddWatchPersistentRecursive}
+	if code := s.call(c, &pipeline{}, jute.OpAddWatch, r.Append)[0]; code != jute.OK {
+		s.t.Fatalf("watch %s: %v", path, code)
+	}
+	return c
+}
+
+// events decodes notifications that a client has got.
+func (s *diskShell) events(c *Client) (list []string) {
+	for _, r := range s.repliesNow(c) {
+		if r.Xid != jute.XidNotification {
+			s.t.Errorf("a reply: %v", r.ReplyHeader)
+			continue
+		}
+		var w jute.WatcherEvent
+		w.Decode(jute.NewDecoder(r.body))
+		list = append(list, fmt.Sprintf("%#x %v %s", r.Zxid, w.Type, w.Path))
+	}
+	return list
+}
+
+// TestEventsOfOneRequest: each watcher hears of a multi's events in their order and only of
+// those that it may read, whoever else watches which of them.
+func TestEventsOfOneRequest(t *testing.T) {
+	t.Parallel()
+	s, c := pipelined(t)
+	raw := &pipeline{}
+	for _, path := range []string{"/turn/a", "/turn/b"} {
+		s.call(c, raw, jute.OpCreate, creating(path, nil, 0))
+	}
+	secret := jute.CreateRequest{Path: "/turn/a/secret", ACL: []jute.ACL{{Perms: jute.PermWrite, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
+	s.call(c, raw, jute.OpCreate, secret.Append)
+	all, onlyB := s.watcher("/turn"), s.watcher("/turn/b")
+	var ops []jute.MultiOp
+	var want, wantB []string
+	for i := range 40 {
+		path := [...]string{"/turn/a", "/turn/a", "/turn/b", "/turn/a/secret", "/turn/b", "/turn"}[i%6]
+		ops = append(ops, jute.MultiOp{Op: jute.OpSetData, Path: path, Data: []byte("x"), Version: -1})
+		event := fmt.Sprintf("%v %s", jute.EventNodeDataChanged, path)
+		if path != "/turn/a/secret" {
+			want = append(want, event)
+		}
+		if path == "/turn/b" {
+			wantB = append(wantB, event)
+		}
+	}
+	in := raw.request(nil, jute.OpMulti, func(b []byte) []byte { return jute.AppendMulti(b, ops) })
+	s.send(c, in)
+	zxid := s.replies(c, 1)[0].Zxid
+	for _, who := range []struct {
+		name string
+		c    *Client
+		want []string
+	}{{"all", all, want}, {"only b", onlyB, wantB}} {
+		for i := range who.want {
+			who.want[i] = fmt.Sprintf("%#x %s", zxid, who.want[i])
+		}
+		if got := s.events(who.c); !slices.Equal(got, who.want) {
+			t.Errorf("%s heard\n%s\nwant\n%s", who.name, strings.Join(got, "\n"), strings.Join(who.want, "\n"))
+		}
+	}
+	if n := s.rep.unread.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes of notifications count as unread when all have read theirs", n)
+	}
+}
+
+// TestUnreadNotificationsAreBounded: clients that don't read what their watches fire lose
+// their connections, those with most of it first, before all of it together takes more than
+// its share of the memory; who reads loses nothing.
+func TestUnreadNotificationsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, c := pipelined(t)
+	raw := &pipeline{}
+	const memoryLimit, name = 64 << 20, 100_000
+	most := int64(memoryLimit / unreadShare)
+	s.rep.AccountMemory(0, memoryLimit)
+	reader := s.watcher("/turn")
+	var silent []*Client
+	aborted := map[*Client]bool{}
+	for range 8 {
+		w := s.watcher("/turn")
+		w.Abort = func() { aborted[w] = true }
+		silent = append(silent, w)
+	}
+	long := "/turn/" + strings.Repeat("n", name)
+	s.call(c, raw, jute.OpCreate, creating(long, nil, 0))
+	s.events(reader)
+	open := func() (n int) {
+		for _, w := range silent {
+			if w.Ending() == "" {
+				n++
+			}
+		}
+		return n
+	}
+	told := 0
+	for range 60 { // 48 MB for the silent
+		s.call(c, raw, jute.OpSetData, setting(long, []byte("x")))
+		told += len(s.events(reader))
+		if n := s.rep.unread.bytes.Load(); n > 2*most+name {
+			t.Fatalf("%d bytes are unread, the bound is twice %d", n, most)
+		}
+	}
+	if n := open(); n == len(silent) {
+		t.Fatal("nobody was closed")
+	}
+	if told != 60 || reader.Ending() != "" {
+		t.Errorf("the client that reads was told %d events of 60, and is closed: %q", told, reader.Ending())
+	}
+	// Between the looks at the account more may be unread than is kept for good.
+	slow := s.watcher("/turn")
+	for s.rep.unread.bytes.Load() <= most {
+		s.call(c, raw, jute.OpSetData, setting(long, []byte("x")))
+		s.events(reader)
+	}
+	s.rep.AccountMemory(0, memoryLimit)
+	if n := s.rep.unread.bytes.Load(); n > most {
+		t.Errorf("%d bytes are unread after a look at the account; %d may be", n, most)
+	}
+	if slow.Ending() != "" && open() > 0 {
+		t.Error("the client with least unread was closed before others")
+	}
+	if n := s.rep.meters.notificationsRefused.Value(); n == 0 {
+		t.Error("no metric tells of it")
+	}
+	for w := range aborted {
+		if w.Ending() == "" {
+			t.Error("a connection was ended without a reason")
+		}
+	}
+	for _, w := range append(silent, slow, reader, c) {
+		if (w.Ending() != "") != aborted[w] && w != slow {
+			t.Errorf("closed for %q, but its socket was ended: %t", w.Ending(), aborted[w])
+		}
+		s.rep.Disconnected(w)
+	}
+	if n := s.rep.unread.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes count as unread when nobody is connected", n)
+	}
+}
+
+// BenchmarkEventsOfOneRequest is a multi of 5,000 sets that 150 clients hear of.
+func BenchmarkEventsOfOneRequest(b *testing.B) {
+	s, c := pipelined(b)
+	raw := &pipeline{}
+	var watchers []*Client
+	for range 150 {
+		watchers = append(watchers, s.watcher("/turn"))
+	}
+	ops := make([]jute.MultiOp, 5000)
+	for i := range ops {
+		ops[i] = jute.MultiOp{Op: jute.OpSetData, Path: "/turn", Data: []byte("x"), Version: -1}
+	}
+	multi := func(b []byte) []byte { return jute.AppendMulti(b, ops) }
+	for b.Loop() {
+		s.call(c, raw, jute.OpMulti, multi)
+		for _, w := range watchers {
+			for out, _ := w.TakeOutput(nil); out != nil; out, _ = w.TakeOutput(out) {
+			}
+		}
+	}
+}
+
+// TestRunsKeepNoLongNames: a connection keeps the name of a namespace only if metrics do.
+func TestRunsKeepNoLongNames(t *testing.T) {
+	t.Parallel()
+	s, c := pipelined(t)
+	run := &namespaceRun{}
+	for _, length := range []int{metrics.KeyBytesMax, metrics.KeyBytesMax + 1} {
+		name := strings.Repeat("n", length)
+		run.add(s.rep.meters.writesIn, "/"+name+"/child", 1)
+		run.add(s.rep.meters.writesIn, "/"+name, 1)
+		if kept := run.name == name; kept != (length <= metrics.KeyBytesMax) || !kept && run.name != "" {
+			t.Errorf("of a name of %d bytes %d are kept", length, len(run.name))
+		}
+	}
+	s.rep.Disconnected(c)
+}
