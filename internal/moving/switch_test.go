@@ -131,6 +131,28 @@ case $ZK_ID in 1) echo stopped; cat `+dir+`/tail;; 2) cat `+dir+`/tail; echo no 
 	}
 }
 
+// TestStopInterrupted: an interruption ends the commands, and is called so.
+func TestStopInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, _ := stopping(t, `touch `+dir+`/$ZK_ID; exec sleep 600`)
+	e := follow.Ensemble{Members: []learner.Member{{ID: 1, Quorum: []string{"h:2888"}}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "1")); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if tails, err := f.tailsOf(ctx, &e, 9); !errors.Is(err, errInterrupted) {
+		t.Errorf("%+v, %v; want %v", tails, err, errInterrupted)
+	}
+}
+
 // TestTailFiles: files that the operator brings are waited for until they are whole, and prove enough.
 func TestTailFiles(t *testing.T) {
 	t.Parallel()

@@ -46,8 +46,14 @@ func (f *switchFlags) tailsOf(ctx context.Context, e *follow.Ensemble, after int
 		}()
 	}
 	wg.Wait()
-	return tails, ctx.Err()
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	return tails, nil
 }
+
+// errInterrupted is the error of a switch that the operator has ended.
+var errInterrupted = errors.New("interrupted")
 
 // stopOne runs the operator's command for one server.
 func (f *switchFlags) stopOne(ctx context.Context, m *learner.Member, after int64) (*apachefiles.Tail, error) {
@@ -119,7 +125,7 @@ and put the files into %s. To undo: start Apache's servers again, and interrupt 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("interrupted")
+			return nil, errInterrupted
 		case <-time.After(collectPoll):
 		}
 	}

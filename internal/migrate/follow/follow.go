@@ -209,7 +209,7 @@ func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 	if i := slices.Index(addresses, f.last); i > 0 {
 		addresses[0], addresses[i] = addresses[i], addresses[0]
 	}
-	var all error
+	failed := errors.New("no server leads now")
 	for _, address := range addresses {
 		one, cancel := context.WithTimeout(ctx, dialTimeout)
 		conn, err := f.o.Dial(one, address)
@@ -218,9 +218,9 @@ func (f *Follower) dial(ctx context.Context) (net.Conn, string, error) {
 			f.last = address
 			return conn, address, nil
 		}
-		all = errors.Join(all, err)
+		failed = fmt.Errorf("%w; %w", failed, err) // one line
 	}
-	return nil, "", fmt.Errorf("no server leads now: %w", all)
+	return nil, "", failed
 }
 
 // timedConn fails if nothing moves for a while.

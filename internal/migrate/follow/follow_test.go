@@ -261,6 +261,19 @@ func TestFollower(t *testing.T) {
 	}
 }
 
+// TestNoLeader: why nobody is followed is one line, whoever was asked.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	f := &Follower{o: Options{Dial: func(_ context.Context, address string) (net.Conn, error) {
+		return nil, errors.New(address + " refuses")
+	}},
+		members: []learner.Member{{ID: 1, Quorum: []string{"a"}}, {ID: 2, Quorum: []string{"b"}}, {ID: 3, Quorum: []string{"o"}, Observer: true}}}
+	_, _, err := f.dial(t.Context())
+	if want := "no server leads now; a refuses; b refuses"; err == nil || err.Error() != want {
+		t.Errorf("%v; want %v", err, want)
+	}
+}
+
 // TestMismatch: a digest that differs is told at once, and remembered.
 func TestMismatch(t *testing.T) {
 	t.Parallel()
