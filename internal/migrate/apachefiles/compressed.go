@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 )
@@ -17,7 +18,7 @@ const (
 )
 
 // snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic number, the
-// version, and the lowest version that can read it. Chunks follow:
+// version, and the lowest version that can read it, at which snappy-java doesn't look. Chunks follow:
 //
 //	int length | a block of Snappy's
 var snappyHeader = []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
@@ -42,12 +43,19 @@ func decompressed(r io.Reader, suffix string) (io.Reader, error) {
 		if string(head[:snappyMagicLen]) != string(snappyHeader[:snappyMagicLen]) {
 			return nil, errors.New("it doesn't begin as snappy-java's streams do")
 		}
-		if lowest := binary.BigEndian.Uint32(head[12:]); lowest > 1 {
-			return nil, fmt.Errorf("version %d of snappy-java's streams; this version reads 1", lowest)
+		if version := int32(binary.BigEndian.Uint32(head[snappyMagicLen:])); version < 1 {
+			return nil, fmt.Errorf("version %d of snappy-java's streams; the first is 1", version)
 		}
 		return &snappyReader{r: r}, nil
 	}
 	return r, nil
+}
+
+// behindContent reports whether Apache may not see an error behind all that it needs of a compressed snapshot: the compressed form ends
+// too early, or isn't followed by what it should be. It doesn't decompress what it doesn't need either: sealed says that a digest was there.
+func behindContent(err error, sealed bool) bool {
+	var corrupt flate.CorruptInputError
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || sealed && errors.As(err, &corrupt)
 }
 
 // snappyReader reads the chunks of a stream of snappy-java's.

@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 
@@ -468,7 +471,7 @@ func TestLargeFields(t *testing.T) {
 		b := binary.BigEndian.AppendUint32(nil, snapshotMagic)
 		b = append(jute.AppendLong(jute.AppendInt(b, 2), -1), make([]byte, 8)...)
 		b = binary.BigEndian.AppendUint32(b, c.length)
-		if _, _, _, err := readSnapshot(bytes.NewReader(b), nil); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, _, _, err := readSnapshot(bytes.NewReader(b), false, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -494,10 +497,76 @@ func TestSnappyBlocks(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	newer := slices.Clone(snappyHeader)
-	newer[15] = 2
-	if _, err := decompressed(bytes.NewReader(newer), suffixSnappy); err == nil || !strings.Contains(err.Error(), "version 2") {
-		t.Errorf("a later version: %v", err)
+	for _, c := range []struct {
+		at   int
+		with byte
+		ok   bool
+	}{{11, 2, true}, {11, 0, false}, {8, 0x80, false}, {15, 2, true}, {7, 1, false}} {
+		head := slices.Clone(snappyHeader)
+		head[c.at] = c.with
+		if _, err := decompressed(bytes.NewReader(head), suffixSnappy); (err == nil) != c.ok {
+			t.Errorf("a header with byte %d %#x: %v", c.at, c.with, err)
+		}
+	}
+}
+
+// TestCompressedEnds: of a compressed snapshot Apache reads no more than it needs, and an end within what older versions don't write is
+// none; of a plain one it wants every byte.
+func TestCompressedEnds(t *testing.T) {
+	t.Parallel()
+	digest, err := os.ReadFile(filepath.Join(apacheDir(t, nil), Version2, "snapshot.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := jute.AppendLong(slices.Clone(digest), 5)
+	whole = jute.AppendString(jute.AppendLong(whole, int64(adler32.Checksum(whole))), "/")
+	bare := len(digest) - digestBytes // the first seal's end
+	for n := range len(whole) + 1 {
+		left := n - bare
+		want := left >= 0 && left < 20 || left >= 33 && left < 41 || left == 54
+		for name, r := range map[string]io.Reader{
+			"ends":                                bytes.NewReader(whole[:n]),
+			"ends too early":                      io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			"is followed by another checksum":     io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(gzip.ErrChecksum)),
+			"goes on":                             bytes.NewReader(append(slices.Clone(whole[:n]), make([]byte, 100)...)),
+			"is damaged":                          io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(flate.CorruptInputError(1))),
+			"is followed by what isn't a trailer": io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(gzip.ErrHeader)),
+		} {
+			_, end, _, err := readSnapshot(r, true, nil)
+			want := want
+			switch name {
+			case "goes on":
+				want = left >= digestBytes
+			case "is damaged":
+				want = want && left >= digestBytes
+			}
+			if (err == nil) != want || err == nil && end.there != (left >= digestBytes) {
+				t.Errorf("a snapshot of %d bytes that %s behind %d of them: %v, %+v", len(whole), name, n, err, end)
+			}
+		}
+		if _, _, _, err := readSnapshot(io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)), false, nil); err == nil {
+			t.Errorf("a plain one that can't be read behind %d bytes is taken", n)
+		}
+		if _, _, _, err := readSnapshot(io.MultiReader(bytes.NewReader(whole[:n]), iotest.ErrReader(fs.ErrClosed)), true, nil); err == nil {
+			t.Errorf("an error of the disk's behind %d bytes is passed over", n)
+		}
+	}
+	for _, end := range []int{bare, len(digest), len(whole)} { // the last seal's mark
+		for _, c := range []struct {
+			mark string
+			ok   bool
+		}{{"\x00\x00\x00\x01.", true}, {"\x00\x00\x00\x00/", true}, {"\xff\xff\xff\xff/", true}, {"\x00\x00\x00\x02/", false}, {"\xff\xff\xff\xfe/", false}} {
+			marked := append(slices.Clone(whole[:end-5]), c.mark...)
+			if _, _, _, err := readSnapshot(bytes.NewReader(marked), true, nil); (err == nil) != c.ok {
+				t.Errorf("compressed, ending at %d with %q: %v", end, c.mark, err)
+			}
+			if _, _, _, err := readSnapshot(bytes.NewReader(marked), false, nil); err == nil {
+				t.Errorf("plain, ending at %d with %q: it is taken", end, c.mark)
+			}
+			if _, _, _, err := readSnapshot(bytes.NewReader(append(marked, whole[end:]...)), true, nil); err == nil && end < len(whole) {
+				t.Errorf("compressed, with %q within, at %d: it is taken", c.mark, end)
+			}
+		}
 	}
 }
 
@@ -527,7 +596,7 @@ func TestSnapshotTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, more := range []int{1, 5, tailBytesMax - digestBytes, tailBytesMax, 10 * tailBytesMax} {
-		if _, _, _, err := readSnapshot(bytes.NewReader(append(slices.Clone(whole), make([]byte, more)...)), nil); err == nil || !strings.Contains(err.Error(), "bytes follow") {
+		if _, _, _, err := readSnapshot(bytes.NewReader(append(slices.Clone(whole), make([]byte, more)...)), false, nil); err == nil || !strings.Contains(err.Error(), "bytes follow") {
 			t.Errorf("%d bytes more: %v", more, err)
 		}
 	}
@@ -536,7 +605,7 @@ func TestSnapshotTail(t *testing.T) {
 		return jute.AppendString(jute.AppendLong(b, int64(adler32.Checksum(b))), "/")
 	}
 	for _, with := range [][]byte{whole, bare} {
-		if _, _, _, err := readSnapshot(bytes.NewReader(seal(jute.AppendLong(slices.Clone(with), 5))), nil); err != nil {
+		if _, _, _, err := readSnapshot(bytes.NewReader(seal(jute.AppendLong(slices.Clone(with), 5))), false, nil); err != nil {
 			t.Errorf("with the last zxid: %v", err)
 		}
 	}

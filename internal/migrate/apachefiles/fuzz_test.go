@@ -21,7 +21,7 @@ func FuzzSnapshot(f *testing.F) {
 	f.Add(whole[:len(whole)-digestBytes])
 	f.Add(whole[:50])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, _, offset, err := readSnapshot(bytes.NewReader(b), nil)
+		s, _, offset, err := readSnapshot(bytes.NewReader(b), false, nil)
 		if err == nil && (s.nodes[""] == nil || len(s.order) < len(s.nodes)) || err != nil && (offset < 0 || offset > int64(len(b))) {
 			t.Errorf("offset %d, %v", offset, err)
 		}

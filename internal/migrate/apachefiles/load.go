@@ -263,10 +263,11 @@ func (l *loader) try(f numbered) error {
 	if err != nil {
 		return err
 	}
-	content, err := decompressed(counted, filepath.Ext(f.path))
+	suffix := filepath.Ext(f.path)
+	content, err := decompressed(counted, suffix)
 	var offset int64
 	if err == nil {
-		l.state, l.end, offset, err = readSnapshot(content, func(znodes int) { l.tell(counted, znodes) })
+		l.state, l.end, offset, err = readSnapshot(content, suffix == suffixGzip || suffix == suffixSnappy, func(znodes int) { l.tell(counted, znodes) })
 	}
 	if err != nil && counted.err != nil && !errors.Is(counted.err, io.EOF) {
 		return fmt.Errorf("read %s: %w", f.path, counted.err)

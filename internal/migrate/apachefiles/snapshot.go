@@ -21,6 +21,9 @@ import (
 //	since 3.9: long zxid | a seal                                       unless switched off
 //
 // The checksum of a later seal is of everything before it, earlier seals included.
+//
+// Of a plain file Apache looks at the last five bytes first, so its end is known to be there. Of a compressed one it reads no more
+// than it needs: see cutEnd and seal.
 const (
 	snapshotMagic = 0x5a4b534e
 	openACL       = -1 // id of the ACL that is in no list
@@ -43,15 +46,17 @@ type snapshotEnd struct {
 // snapshotReader reads one snapshot into a State.
 type snapshotReader struct {
 	*stream
-	state  *State
-	acls   map[int64]*ACL
-	parent *Znode // of the znode before
-	step   func(znodes int)
+	compressed bool
+	state      *State
+	acls       map[int64]*ACL
+	parent     *Znode // of the znode before
+	step       func(znodes int)
 }
 
-// readSnapshot reads a snapshot's content. The error says what is wrong at the stream's offset.
-func readSnapshot(r io.Reader, step func(znodes int)) (s *State, end snapshotEnd, offset int64, err error) {
-	read := snapshotReader{stream: newSealed(r), state: newState(), acls: map[int64]*ACL{}, step: step}
+// readSnapshot reads a snapshot's content, which is decompressed already if its file was compressed. The error says what
+// is wrong at the stream's offset.
+func readSnapshot(r io.Reader, compressed bool, step func(znodes int)) (s *State, end snapshotEnd, offset int64, err error) {
+	read := snapshotReader{stream: newSealed(r), compressed: compressed, state: newState(), acls: map[int64]*ACL{}, step: step}
 	read.acls[openACL] = read.state.open
 	for _, part := range []func() error{read.head, read.sessions, read.lists, read.znodes, read.seal} {
 		if err := part(); err != nil {
@@ -206,6 +211,9 @@ func (s *Stat) append(b []byte) []byte {
 	return jute.AppendLong(jute.AppendLong(b, s.Owner), s.Pzxid)
 }
 
+// sealMark follows each checksum.
+const sealMark = "\x00\x00\x00\x01/"
+
 // seal compares the checksum of all that was read with the one that follows.
 func (r *snapshotReader) seal() error {
 	sum := r.checksum()
@@ -216,21 +224,33 @@ func (r *snapshotReader) seal() error {
 	if found := binary.BigEndian.Uint64(b); found != uint64(sum) {
 		return fmt.Errorf("its checksum is %#x; that of what is before it is %#x", found, sum)
 	}
-	if string(b[8:]) != "\x00\x00\x00\x01/" {
-		return errors.New("its checksum isn't followed by the mark of an end")
+	if string(b[8:]) == sealMark || r.compressed && r.looseMark(int32(binary.BigEndian.Uint32(b[8:]))) {
+		return nil
 	}
-	return nil
+	return errors.New("its checksum isn't followed by the mark of an end")
+}
+
+// looseMark reports whether Apache takes a mark that isn't sealMark and has another length, or another byte. It reads a string
+// there and doesn't look at it; a checksum that follows finds the difference, so it must be the last one.
+func (r *snapshotReader) looseMark(length int32) bool {
+	rest, err := r.rest(0)
+	return err == nil && len(rest) == 0 && length >= -1 && length <= 1
 }
 
 // end reads what follows the first seal, which is told by its length: servers write it or
 // not as they are configured.
 func (r *snapshotReader) end() (e snapshotEnd, err error) {
 	rest, err := r.rest(tailBytesMax)
-	if err != nil {
+	left := len(rest)
+	if err != nil && !(r.compressed && behindContent(err, left >= digestBytes-sealBytes)) {
 		return e, err
 	}
-	left := len(rest)
-	if left != 0 && left != zxidBytes && left != digestBytes && left != digestBytes+zxidBytes {
+	if r.compressed {
+		left = cutEnd(left)
+	}
+	switch left {
+	case 0, zxidBytes, digestBytes, digestBytes + zxidBytes:
+	default:
 		return e, fmt.Errorf("%d bytes follow the znodes' checksum; that is neither a digest nor a zxid", left)
 	}
 	if left >= digestBytes {
@@ -250,4 +270,18 @@ func (r *snapshotReader) end() (e snapshotEnd, err error) {
 		return e, r.seal()
 	}
 	return e, nil
+}
+
+// cutEnd returns how many of the bytes count that follow the first seal of a compressed snapshot, which may have been cut. Apache
+// takes a snapshot that ends within its digest or its zxid for one that has none, since older versions write
+// none, and doesn't read what compression has put behind the content. A seal that isn't whole is damage. Damage at the compressed
+// form's end may look like more content, which only 3.9 may read: all that counts is sealed before it.
+func cutEnd(left int) int {
+	switch {
+	case left < digestBytes-sealBytes:
+		return 0
+	case left > digestBytes && left < digestBytes+8, left > digestBytes+zxidBytes:
+		return digestBytes
+	}
+	return left
 }
