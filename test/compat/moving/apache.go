@@ -180,7 +180,8 @@ type restarter struct {
 
 func startRestarter(t *testing.T, version string) *restarter {
 	t.Helper()
-	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.extendedTypesEnabled=true", "testdata/Restart.java")
+	args := append(append([]string{}, jvm...), "-cp", classPath(t, version), "-Dzookeeper.extendedTypesEnabled=true",
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest, "testdata/Restart.java")
 	r := &restarter{cmd: exec.Command("java", args...)}
 	var err error
 	if r.in, err = r.cmd.StdinPipe(); err != nil {
@@ -209,17 +210,41 @@ func startRestarter(t *testing.T, version string) *restarter {
 // restart has Apache load a directory and write a snapshot of what it has then. The error is Apache's.
 func (r *restarter) restart(t *testing.T, dir string) error {
 	t.Helper()
-	fmt.Fprintf(r.in, "%s\t%s\n", dir, dir)
+	_, err := r.ask(t, dir+"\t"+dir)
+	return err
+}
+
+// serve has Apache start on a directory. It writes a snapshot as restart does, answers clients at the address
+// until end is called, and deletes nothing by itself meanwhile. The error is Apache's.
+func (r *restarter) serve(t *testing.T, dir string) (addr string, end func(), err error) {
+	t.Helper()
+	port, err := r.ask(t, dir+"\t"+dir+"\tserve")
+	if err != nil {
+		return "", nil, err
+	}
+	return "127.0.0.1:" + port, func() {
+		t.Helper()
+		if _, err := r.ask(t, "end"); err != nil {
+			t.Error(err)
+		}
+	}, nil
+}
+
+// ask writes a line, and returns what the next line says after "ok".
+func (r *restarter) ask(t *testing.T, line string) (string, error) {
+	t.Helper()
+	fmt.Fprintln(r.in, line)
 	for {
 		line, err := r.out.ReadString('\n')
 		if err != nil {
 			t.Fatalf("Apache's process ended: %v", err)
 		}
-		switch line = strings.TrimSpace(line); {
-		case line == "ok":
-			return nil
-		case strings.HasPrefix(line, "failed "):
-			return fmt.Errorf("Apache: %s", line)
+		line = strings.TrimSpace(line)
+		if says, ok := strings.CutPrefix(line, "ok"); ok {
+			return strings.TrimSpace(says), nil
+		}
+		if strings.HasPrefix(line, "failed ") {
+			return "", fmt.Errorf("Apache: %s", line)
 		}
 	}
 }

@@ -39,19 +39,20 @@ func (c crowd) sessions() int { return c.java + c.kazoo + c.golang + c.load + c.
 
 // clients are those of many kinds that go on through a switch.
 type clients struct {
-	t       *testing.T
-	file    bytes.Buffer
-	journal *history.Journal
-	load    *traffic.Load
-	recipes *traffic.Recipes
-	ended   chan error
-	steady  []*steady
-	golang  *goClients
+	t        *testing.T
+	sessions int
+	file     bytes.Buffer
+	journal  *history.Journal
+	load     *traffic.Load
+	recipes  *traffic.Recipes
+	ended    chan error
+	steady   []*steady
+	golang   *goClients
 }
 
 func startClients(t *testing.T, addrs []string, seed uint64, n crowd) *clients {
 	t.Helper()
-	c := &clients{t: t, ended: make(chan error, 2)}
+	c := &clients{t: t, sessions: n.sessions(), ended: make(chan error, 2)}
 	connect := strings.Join(addrs, ",")
 	pause, patience := fmt.Sprint(n.pause.Milliseconds()), fmt.Sprint(timeout.Milliseconds())
 	c.steady = []*steady{

@@ -59,7 +59,7 @@ func cycleOnce(t *testing.T, program string, seed uint64) {
 	y.c = startClients(t, slices.Concat(strings.Split(y.e.connect(), ","), y.z.addrs), seed, many)
 	t.Cleanup(y.keep)
 	y.c.underWay()
-	y.attended(y.e.servers)
+	y.c.attended(y.e.servers)
 	y.say("%d sessions are on Apache %s", many.sessions(), version)
 	y.there()
 	y.stay()
@@ -75,7 +75,7 @@ func cycleOnce(t *testing.T, program string, seed uint64) {
 	time.Sleep(y.part / 2)
 	y.killApache()
 	time.Sleep(y.part / 2)
-	y.attended(y.e.servers)
+	y.c.attended(y.e.servers)
 	y.say("the clients end")
 	y.c.judge(version)
 }
@@ -106,21 +106,21 @@ func (y *cycle) measured(what string, began time.Time) {
 var connections = regexp.MustCompile("Connections: ([0-9]+)")
 
 // attended waits until servers have as many connections as there are sessions: nobody has left or can't come.
-func (y *cycle) attended(servers []*server) {
-	y.t.Helper()
+func (c *clients) attended(servers []*server) {
+	c.t.Helper()
 	for end := time.Now().Add(startPatience); ; time.Sleep(100 * time.Millisecond) {
 		n := 0
 		for _, s := range servers {
 			if found := connections.FindStringSubmatch(word(s.addr, "srvr")); found != nil {
 				one, _ := strconv.Atoi(found[1])
-				n += one
+				n += one - 1 // without the one that asks
 			}
 		}
-		if n >= many.sessions() {
+		if n >= c.sessions {
 			return
 		}
 		if time.Now().After(end) {
-			y.t.Errorf("there are only %d connections of %d sessions", n, many.sessions())
+			c.t.Errorf("there are only %d connections of %d sessions", n, c.sessions)
 			return
 		}
 	}

@@ -1,7 +1,9 @@
 package moving
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,14 +15,19 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
+var everyCut = flag.Bool("moving.cuts", false, "TestApacheAgrees cuts at each byte, not at each third one")
+
 // TestApacheAgrees changes one byte after the other of a snapshot and of a log, and cuts them: what
 // Apache loads then is loaded as the same, and what it refuses is refused.
 func TestApacheAgrees(t *testing.T) {
 	need(t)
-	for _, version := range []string{"3.6.4", "3.9.5"} {
-		t.Run(version, func(t *testing.T) {
-			dir := smallTree(t, version)
-			r := startRestarter(t, version)
+	for _, c := range []struct{ version, compression string }{{"3.6.4", ""}, {"3.8.4", "gz"}, {"3.9.5", ""}, {"3.9.5", "snappy"}} {
+		t.Run(c.version+c.compression, func(t *testing.T) {
+			dir := smallTree(t, c.version)
+			if c.compression != "" {
+				dir = compressedTree(t, dir, c.version, c.compression)
+			}
+			r := startRestarter(t, c.version)
 			loaded, refused := 0, 0
 			files, err := filepath.Glob(filepath.Join(dir, "version-2", "*.*"))
 			if err != nil || len(files) != 2 {
@@ -40,7 +47,7 @@ func TestApacheAgrees(t *testing.T) {
 						t.Fatal(err)
 					}
 					state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
-					apache := restartCopy(t, r, dir)
+					apache := restartCopy(t, r, dir, false)
 					switch {
 					case (err == nil) != (apache.err == nil):
 						t.Errorf("%s %s: Zooid: %v; Apache: %v", filepath.Base(file), what, err, apache.err)
@@ -57,7 +64,7 @@ func TestApacheAgrees(t *testing.T) {
 					changed := slices.Clone(whole)
 					changed[i] ^= 1 << (i % 8)
 					try(fmt.Sprintf("with byte %d changed", i), changed)
-					if i%3 == 0 {
+					if i%3 == 0 || *everyCut {
 						try(fmt.Sprintf("cut at %d", i), whole[:i])
 					}
 				}
@@ -69,6 +76,43 @@ func TestApacheAgrees(t *testing.T) {
 			}
 		})
 	}
+}
+
+// compressedTree makes of a data directory another one with a compressed snapshot of everything there, and a short log.
+func compressedTree(t *testing.T, dir, version, compression string) string {
+	t.Helper()
+	s := startApache(t, version, dir, "-Dzookeeper.snapshot.compression.method="+compression)
+	c := open(t, s, zk.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := c.Create(ctx, "/c", []byte("data"), zk.ModeContainer, zk.OpenACL()); err != nil {
+		t.Fatal(err)
+	}
+	c.Detach()
+	s.kill()
+	snapshots, err := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*."+compression))
+	if err != nil || len(snapshots) != 1 {
+		t.Fatalf("%q, %v; want one snapshot", snapshots, err)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "version-2", "log.*"))
+	if err != nil || len(logs) != 2 {
+		t.Fatalf("%q, %v; want two logs", logs, err)
+	}
+	slices.SortFunc(logs, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	alone := t.TempDir()
+	for _, file := range []string{snapshots[0], logs[1]} {
+		whole, err := os.ReadFile(file)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(alone, "version-2"), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(alone, "version-2", filepath.Base(file)), whole, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return alone
 }
 
 // smallTree makes a data directory with one snapshot and one short log.

@@ -3,7 +3,6 @@ package moving
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"net"
@@ -300,69 +299,9 @@ func followAs(t *testing.T, program string, e *ensemble, env []string, says stri
 	}
 }
 
-// fastFor is how long TestFollowFast lasts, and fastWrites how many writes there are in a second meanwhile.
-var (
-	fastFor    = flag.Duration("moving.fast", 0, "how long TestFollowFast lasts, on a machine that does nothing else")
-	fastWrites = flag.Int("moving.writes", 20_000, "writes in a second in TestFollowFast")
-)
-
-// TestFollowFast follows a server of Apache's that takes 20,000 writes a second: the copy is never a second behind.
-func TestFollowFast(t *testing.T) {
-	need(t)
-	if *fastFor == 0 {
-		t.Skip("give -moving.fast 30s: it is a measurement")
-	}
-	e := startServers(t, "3.9.5", 1, "", "-XX:TieredStopAtLevel=4", "-Xmx2g")
-	f, stop := startFollower(t, e, filepath.Join(t.TempDir(), "copy"))
-	defer stop()
-	before := caughtUp(t, e, f)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c, err := zk.Open(ctx, e.connect(), zk.Options{SessionTimeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Create(ctx, "/fast", nil, zk.ModePersistent, zk.OpenACL()); err != nil {
-		t.Fatal(err)
-	}
-	const steps = 100 // in a second
-	var wait []zk.Future[zk.Stat]
-	written, worst, late := 0, time.Duration(0), 0
-	began := time.Now()
-	for n := 0; time.Since(began) < *fastFor; n++ {
-		p := c.Pipeline()
-		for range *fastWrites / steps {
-			wait = append(wait, p.Set(ctx, "/fast", make([]byte, 100), zk.AnyVersion))
-		}
-		for len(wait) > 2000 { // Apache stops reading behind a thousand
-			if _, err := wait[0].Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
-			wait, written = wait[1:], written+1
-		}
-		worst = max(worst, f.Status().Lag)
-		if next := began.Add(time.Duration(n+1) * time.Second / steps); time.Until(next) > 0 {
-			time.Sleep(time.Until(next))
-		} else {
-			late++
-		}
-	}
-	took := time.Since(began)
-	after := caughtUp(t, e, f)
-	t.Logf("%.0f writes a second for %v; the copy was at most %v behind; %d digests equal; %d steps of 10 ms late", float64(written)/took.Seconds(), took.Round(time.Second),
-		worst, after.Compared-before.Compared, late)
-	if after.Mismatch != nil || after.Compared-before.Compared < int64(written) {
-		t.Errorf("%d writes, and %+v", written, after)
-	}
-	if worst > time.Second {
-		t.Errorf("the copy was %v behind", worst)
-	}
-}
-
 // runFollower goes on with a copy by the command, compares what clients read there with what they
-// read from Apache, and imports it.
-func runFollower(t *testing.T, program string, e *ensemble, dir string) {
+// read from Apache, and imports it. Flags say how the quorum ports are reached.
+func runFollower(t *testing.T, program string, e *ensemble, dir string, flags ...string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
 	text, err := e.config(context.Background())
@@ -372,17 +311,7 @@ func runFollower(t *testing.T, program string, e *ensemble, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{addr: freeport.Address(t), exited: make(chan struct{}), output: &bytes.Buffer{}}
-	s.cmd = exec.Command(program, "migrate", "follow", "-listen", s.addr, "-super", superDigest, config, dir)
-	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.cmd.Wait()
-		close(s.exited)
-	}()
-	t.Cleanup(s.kill)
+	s := followBy(t, program, config, dir, flags...)
 	open(t, s, zk.Options{ReadOnly: true}).Close()
 	apache := e.servers[e.leader()]
 	var want, have map[string]string
@@ -408,6 +337,23 @@ func runFollower(t *testing.T, program string, e *ensemble, dir string) {
 		t.Errorf("exit %d: %s", code, s.output)
 	}
 	t.Log(command(t, program, "import", dir, filepath.Join(t.TempDir(), "imported")))
+}
+
+// followBy follows an ensemble by the command, which answers clients.
+func followBy(t *testing.T, program, ensemble, dir string, flags ...string) *server {
+	t.Helper()
+	s := &server{addr: freeport.Address(t), exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s.cmd = exec.Command(program, slices.Concat([]string{"migrate", "follow", "-listen", s.addr, "-super", superDigest}, flags, []string{ensemble, dir})...)
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(s.kill)
+	return s
 }
 
 // evenZxids waits until two servers are at the same zxid, and the second has a leader, for half a minute, and returns what the second says of itself.

@@ -17,8 +17,16 @@ type load struct {
 	long   bool // sessions have a minute, and there are no short TTLs
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+	held   sync.RWMutex // held for reading by each write
 	mu     sync.Mutex
 	writes int
+}
+
+// begun returns how many writes were begun.
+func (l *load) begun() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writes
 }
 
 // loadClients is how many clients write at once.
@@ -108,6 +116,8 @@ var loadModes = []zk.CreateMode{zk.ModePersistent, zk.ModePersistent, zk.ModePer
 
 // write does one random write. What it returns matters only if the session is over.
 func (l *load) write(ctx context.Context, c *zk.Client, rnd *rand.Rand) (err error) {
+	l.held.RLock()
+	defer l.held.RUnlock()
 	l.mu.Lock()
 	l.writes++
 	l.mu.Unlock()

@@ -31,16 +31,17 @@ func need(t *testing.T) {
 }
 
 // TestHistories makes histories on real servers, takes their files at random instants, and compares
-// what Apache makes of them with what Zooid does.
+// what Apache makes of them with what Zooid does: the trees by their digests, and each reply of a full read-out of a server on them.
 func TestHistories(t *testing.T) {
 	need(t)
+	program := zooid(t)
 	for i, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			share := *histories / len(versions)
 			if i < *histories%len(versions) {
 				share++
 			}
-			playHistories(t, version, *firstSeed+uint64(i)*1_000_000, share)
+			playHistories(t, program, version, *firstSeed+uint64(i)*1_000_000, share)
 		})
 	}
 }
@@ -48,8 +49,14 @@ func TestHistories(t *testing.T) {
 // compressions are what the servers write snapshots with, one after the other.
 var compressions = []string{"", "gz", "snappy"}
 
-func playHistories(t *testing.T, version string, seed uint64, count int) {
-	r := startRestarter(t, version)
+// writesBetween is how many writes there are between two instants at least.
+const writesBetween = 50
+
+// exportEach says that one history in so many is exported again, too.
+const exportEach = 4
+
+func playHistories(t *testing.T, program, version string, seed uint64, count int) {
+	y := &judgement{program: program, restarter: startRestarter(t, version)}
 	var seen struct{ broken, torn, digests, wrong int }
 	const perServer = 10
 	for done := 0; done < count; {
@@ -60,10 +67,16 @@ func playHistories(t *testing.T, version string, seed uint64, count int) {
 		l := startLoad(s.addr, seed+uint64(done), false)
 		begun := 0
 		for n := 0; n < perServer && done < count; n++ {
+			before := l.begun()
+			for end := time.Now().Add(startPatience); l.begun() < before+writesBetween && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+			}
 			time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
 			taken := filepath.Join(t.TempDir(), "taken")
 			s.freeze(t, taken)
-			found, wrong := judge(t, r, taken)
+			l.held.Lock() // the processors are needed
+			found, wrong := y.judge(t, taken, done%exportEach == 0)
+			l.held.Unlock()
 			if found == nil { // the server has only begun
 				if n, begun = n-1, begun+1; begun > 100 {
 					t.Fatalf("there is no log after %d looks; the clients did %d writes\n%s", begun, l.writes, s.output)
@@ -85,23 +98,36 @@ func playHistories(t *testing.T, version string, seed uint64, count int) {
 			t.Errorf("the clients did only %d writes", l.writes)
 		}
 	}
-	t.Logf("%d histories; %d snapshots cut short, %d torn logs, %d digests compared; %d times Apache's restart was wrong", count, seen.broken, seen.torn, seen.digests, seen.wrong)
+	t.Logf("%d histories; %d snapshots cut short, %d torn logs, %d digests compared; %d times Apache's restart was wrong; %d exported; %d znodes read out, %d left out whose ACL Apache had lost",
+		count, seen.broken, seen.torn, seen.digests, seen.wrong, y.exported, y.read, y.lost)
+	if y.read < 10*count {
+		t.Error("that are too few znodes")
+	}
 	if seen.digests == 0 && version != "3.5.10" {
 		t.Error("no digest of Apache's was compared")
 	}
 }
 
+// A judgement compares what Apache and Zooid make of directories.
+type judgement struct {
+	program   string
+	restarter *restarter
+
+	read, lost, exported int // znodes and znodes, and directories
+}
+
 // judge compares what Apache makes of a directory with what Zooid does; nil if there is no snapshot yet.
 // It tells if Apache makes something else of it than of the logs alone, which Zooid agrees with then.
-func judge(t *testing.T, r *restarter, dir string) (report *apachefiles.Report, wrong bool) {
+func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apachefiles.Report, wrong bool) {
 	t.Helper()
+	r := y.restarter
 	files, _ := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*"))
 	logs, _ := filepath.Glob(filepath.Join(dir, "version-2", "log.*"))
 	if len(files) == 0 || len(logs) == 0 {
 		return nil, false
 	}
 	state, report, err := apachefiles.Load(apachefiles.Options{Dir: dir})
-	restart := restartCopy(t, r, dir)
+	restart := restartCopy(t, r, dir, true)
 	if restart.err != nil || err != nil {
 		if restart.err == nil || err == nil {
 			keepFiles(t, dir)
@@ -131,8 +157,53 @@ func judge(t *testing.T, r *restarter, dir string) (report *apachefiles.Report, 
 	if done.Digest != restart.state.Digest() {
 		t.Fatalf("the imported tree has the digest %#x, Apache's %#x", done.Digest, restart.state.Digest())
 	}
+	y.serve(t, dir, imported, restart, export)
 	os.RemoveAll(imported)
 	return report, wrong
+}
+
+// ticksOfADay keeps a server of Zooid from ending sessions: they end at multiples of a tick after its start.
+const ticksOfADay = "tickTime=86400000\nminSessionTimeout=1000"
+
+// serve compares each reply of a server of Zooid's on an imported directory with those of Apache's restart. If it is told to export, so it does with
+// those of Apache on what is exported then.
+func (y *judgement) serve(t *testing.T, dir, imported string, restart restarted, export bool) {
+	t.Helper()
+	want := y.whole(restart.said, restart.state)
+	z := startZooid(t, y.program, imported, ticksOfADay)
+	have := y.whole(readOut(t, z), restart.state)
+	z.stop()
+	compareReadOuts(t, want, have)
+	y.read, y.lost = y.read+len(want), y.lost+len(restart.said)-1-len(want)
+	if export {
+		back := filepath.Join(t.TempDir(), "exported")
+		command(t, y.program, "export", "-to", back, imported)
+		again := restartCopy(t, y.restarter, back, true)
+		if again.err != nil {
+			keepFiles(t, back)
+			t.Errorf("on what was exported: %v", again.err)
+		} else {
+			compareReadOuts(t, want, y.whole(again.said, restart.state))
+		}
+		os.RemoveAll(back)
+		y.exported++
+	}
+	if t.Failed() {
+		keepFiles(t, dir)
+		t.FailNow()
+	}
+}
+
+// whole leaves out of a read-out what Apache can't tell: znodes whose ACL it has lost, and what is below them.
+func (y *judgement) whole(all map[string]string, apache *apachefiles.State) map[string]string {
+	all = without(all)
+	apache.Znodes(func(z *apachefiles.Znode) error {
+		if z.ACL == nil {
+			maps.DeleteFunc(all, func(path, _ string) bool { return path == z.Path || strings.HasPrefix(path, z.Path+"/") })
+		}
+		return nil
+	})
+	return all
 }
 
 // fromLogsAlone has Apache load what it would have without any snapshot but the first, which is of
@@ -158,17 +229,19 @@ func fromLogsAlone(t *testing.T, r *restarter, dir string) restarted {
 	if first != 1 {
 		t.Fatalf("%d of %d snapshots are of the empty tree", first, len(snapshots))
 	}
-	return restartCopy(t, r, bare)
+	return restartCopy(t, r, bare, true)
 }
 
 // restarted is what Apache has after a restart.
 type restarted struct {
 	state *apachefiles.State
+	said  map[string]string // a read-out
 	err   error
 }
 
-// restartCopy has Apache load a copy of a directory, and reads the snapshot that it writes then.
-func restartCopy(t *testing.T, r *restarter, dir string) restarted {
+// restartCopy has Apache load a copy of a directory, and reads the snapshot that it writes then, and all
+// that it tells clients if they are to ask.
+func restartCopy(t *testing.T, r *restarter, dir string, asked bool) restarted {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "restarted")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
@@ -187,7 +260,15 @@ func restartCopy(t *testing.T, r *restarter, dir string) restarted {
 	for name := range before {
 		os.Chtimes(filepath.Join(copied, "version-2", name), began, began)
 	}
-	if err := r.restart(t, copied); err != nil {
+	var said map[string]string
+	if asked {
+		addr, end, err := r.serve(t, copied)
+		if err != nil {
+			return restarted{err: err}
+		}
+		said = readOut(t, &server{addr: addr})
+		end()
+	} else if err := r.restart(t, copied); err != nil {
 		return restarted{err: err}
 	}
 	newest := ""
@@ -205,7 +286,7 @@ func restartCopy(t *testing.T, r *restarter, dir string) restarted {
 	if err != nil {
 		t.Fatalf("Apache's snapshot after its restart can't be read: %v", err)
 	}
-	return restarted{state: state}
+	return restarted{state: state, said: said}
 }
 
 func names(t *testing.T, dir string) map[string]bool {

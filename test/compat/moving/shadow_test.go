@@ -42,7 +42,7 @@ func TestShadow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			apache := startApache(t, c.version, t.TempDir(), "-Dznode.container.checkIntervalMs=3600000")
-			second := startZooid(t, program, t.TempDir())
+			second := startZooid(t, program, t.TempDir(), "tickTime=500")
 			open(t, second, zk.Options{}).Close()
 			out, errs, addr, end := startShadow(t, program, apache.addr, second.addr)
 			load := traffic.Load{Addrs: []string{addr}, Journal: history.NewJournal(&bytes.Buffer{}), Root: "/load", Clients: 8, Requests: 1 << 30,
@@ -79,7 +79,7 @@ func TestShadow(t *testing.T) {
 		})
 	}
 	t.Run("planted", func(t *testing.T) {
-		apache, second := startApache(t, "3.9.5", t.TempDir()), startZooid(t, program, t.TempDir())
+		apache, second := startApache(t, "3.9.5", t.TempDir()), startZooid(t, program, t.TempDir(), "tickTime=500")
 		direct := open(t, second, zk.Options{})
 		out, errs, addr, end := startShadow(t, program, apache.addr, second.addr)
 		user := open(t, &server{addr: addr, output: &bytes.Buffer{}}, zk.Options{})

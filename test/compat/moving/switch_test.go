@@ -166,27 +166,40 @@ func newZooids(t *testing.T, program, limits string) *zooids {
 func (z *zooids) place(i int) string  { return filepath.Join(z.dir, fmt.Sprint(i+1)) }
 func (z *zooids) config(i int) string { return filepath.Join(z.dir, fmt.Sprintf("zoo%d.cfg", i+1)) }
 
-// takeOver runs zooid migrate switch, whose commands kill Apache's servers and start the first Zooid server.
-func (z *zooids) takeOver(e *ensemble, dir string) string {
-	t := z.t
-	t.Helper()
+// stopping is a command for -stop: it kills a server, waits until it is gone, and prints its tail. Each of more lines of
+// sh is run before the line that kills, or before the tail is printed; they know $pid, $dir and $tail.
+func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 	stop := ""
 	for i, s := range e.servers {
 		stop += fmt.Sprintf("test $ZK_ID != %d || { pid=%d; dir=%s; }\n", i+1, s.cmd.Process.Pid, s.dir)
 	}
-	stop += "kill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\nexec " + z.program + " migrate tail -after $ZK_AFTER $dir\n"
-	log, pid := filepath.Join(z.dir, "log"), filepath.Join(z.dir, "pid")
-	start := fmt.Sprintf("%s server %s -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s 2>&1 & echo $! >%s", z.program, z.config(0), superDigest, log, pid)
+	return stop + "tail='" + z.program + " migrate tail -after '$ZK_AFTER\n" + beforeKill + "\nkill -9 $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.01; done\n" +
+		beforeTail + "\nexec $tail $dir\n"
+}
+
+// switching is zooid migrate switch to the first server; flags say how Apache is stopped.
+func (z *zooids) switching(e *ensemble, dir string, flags ...string) *exec.Cmd {
+	start := fmt.Sprintf("%s server %s -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s 2>&1 & echo $! >%s", z.program, z.config(0), superDigest, z.log(), z.pid())
+	return exec.Command(z.program, slices.Concat([]string{"migrate", "switch", "-yes", "-start", start}, flags, []string{e.connect(), dir, z.config(0)})...)
+}
+
+func (z *zooids) log() string { return filepath.Join(z.dir, "log") }
+func (z *zooids) pid() string { return filepath.Join(z.dir, "pid") }
+
+// takeOver runs zooid migrate switch, whose commands kill Apache's servers and start the first Zooid server.
+func (z *zooids) takeOver(e *ensemble, dir string) string {
+	t, pid := z.t, z.pid()
+	t.Helper()
 	t.Cleanup(func() {
 		text, _ := os.ReadFile(pid)
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			syscall.Kill(n, syscall.SIGKILL)
 		}
-		if said, _ := os.ReadFile(log); t.Failed() {
+		if said, _ := os.ReadFile(z.log()); t.Failed() {
 			t.Logf("the first Zooid server said:\n%.6000s", said)
 		}
 	})
-	out, err := exec.Command(z.program, "migrate", "switch", "-yes", "-stop", stop, "-start", start, e.connect(), dir, z.config(0)).CombinedOutput()
+	out, err := z.switching(e, dir, "-stop", z.stopping(e, "", "")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,13 +33,13 @@ func zooid(t *testing.T) string {
 	return program
 }
 
-// startZooid starts a server on a data directory.
-func startZooid(t *testing.T, program, dir string) *server {
+// startZooid starts a server on a data directory, with more lines in its configuration.
+func startZooid(t *testing.T, program, dir string, lines ...string) *server {
 	t.Helper()
 	addr := freeport.Address(t)
 	_, port, _ := strings.Cut(addr, ":")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n", dir, port)
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n%s\n", dir, port, strings.Join(lines, "\n"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,29 +84,48 @@ func open(t *testing.T, s *server, o zk.Options) *zk.Client {
 	return c
 }
 
+// readers is how many znodes readOut reads at once.
+const readers = 8
+
 // readOut returns every reply that tells something of a znode, for all of them.
 func readOut(t *testing.T, s *server) map[string]string {
 	t.Helper()
 	c := open(t, s, zk.Options{ReadOnly: true})
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	all := map[string]string{}
-	paths := []string{"/"}
-	for len(paths) > 0 {
-		path := paths[len(paths)-1]
-		paths = paths[:len(paths)-1]
-		data, stat, err := c.Get(ctx, path)
-		names, childStat, childErr := c.Children(ctx, path)
-		acl, aclStat, aclErr := c.GetACL(ctx, path)
-		existsStat, there, existsErr := c.Exists(ctx, path)
-		slices.Sort(names)
-		all[path] = fmt.Sprintf("%x %t %+v %v; %v %+v %v; %v %+v %v; %+v %t %v", data, data == nil, stat, err, names, childStat, childErr, acl, aclStat, aclErr, existsStat, there, existsErr)
-		for _, name := range names {
-			paths = append(paths, strings.TrimSuffix(path, "/")+"/"+name)
+	for level := []string{"/"}; len(level) > 0; {
+		told, below := make([]string, len(level)), make([][]string, len(level))
+		var wait sync.WaitGroup
+		for r := range readers {
+			wait.Go(func() {
+				for i := r; i < len(level); i += readers {
+					told[i], below[i] = readZnode(ctx, c, level[i])
+				}
+			})
 		}
+		wait.Wait()
+		for i, path := range level {
+			all[path] = told[i]
+		}
+		level = slices.Concat(below...)
 	}
 	return all
+}
+
+// readZnode returns the replies of one znode, and the paths of its children.
+func readZnode(ctx context.Context, c *zk.Client, path string) (told string, below []string) {
+	data, stat, err := c.Get(ctx, path)
+	names, childStat, childErr := c.Children(ctx, path)
+	acl, aclStat, aclErr := c.GetACL(ctx, path)
+	existsStat, there, existsErr := c.Exists(ctx, path)
+	slices.Sort(names)
+	for _, name := range names {
+		below = append(below, strings.TrimSuffix(path, "/")+"/"+name)
+	}
+	return fmt.Sprintf("%x %t %+v %v; %v %+v %v; %v %+v %v; %+v %t %v", data, data == nil, stat, err, names, childStat, childErr,
+		acl, aclStat, aclErr, existsStat, there, existsErr), below
 }
 
 func compareReadOuts(t *testing.T, want, have map[string]string) {
@@ -160,7 +180,7 @@ func TestThereAndBack(t *testing.T) {
 			}
 			again := startApache(t, version, copied, quietly)
 			want := readOut(t, again)
-			z := startZooid(t, program, imported)
+			z := startZooid(t, program, imported, "tickTime=500")
 			compareReadOuts(t, without(want), without(readOut(t, z)))
 			compareTrees(t, program, again, z)
 			again.kill()

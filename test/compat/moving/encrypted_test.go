@@ -1,0 +1,134 @@
+package moving
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFollowEncrypted follows servers of Apache's that talk TLS among themselves (sslQuorum), and ask for certificates, through an election.
+// Without a certificate, with another issuer's, or in plain text nobody follows.
+func TestFollowEncrypted(t *testing.T) {
+	need(t)
+	program, folder := zooid(t), t.TempDir()
+	ours, others := newIssuer(t, folder, "ours"), newIssuer(t, folder, "others")
+	key := ours.issue(t, "servers", net.IPv4(127, 0, 0, 1))
+	mine := ours.issue(t, "observer", net.IPv4(127, 0, 0, 9))
+	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n", key, ours.file)
+	e := startServers(t, "3.9.5", 3, lines, "-cp", javaClient(t), "-Dzookeeper.commitLogCount=100000") // with netty, which TLS needs
+	right := []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", mine}
+	for _, c := range []struct {
+		says  string
+		flags []string
+	}{
+		{"certificate signed by unknown authority", []string{"-peer-tls-ca", others.file, "-peer-tls-cert", mine}},
+		{"following", []string{"-peer-tls-ca", ours.file}},
+		{"following", []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", others.issue(t, "stranger", net.IPv4(127, 0, 0, 1))}},
+		{"following", nil},
+	} {
+		followAs(t, program, e, nil, c.says, false, c.flags...)
+	}
+
+	l := startLoad(e.connect(), *firstSeed, true)
+	defer l.end()
+	dir := filepath.Join(t.TempDir(), "copy")
+	s := followBy(t, program, e.connect(), dir, right...)
+	leads := func(after int) {
+		t.Helper()
+		for end := time.Now().Add(startPatience); strings.Count(s.output.String(), "in epoch") <= after || !strings.Contains(word(s.addr, "srvr"), "Lag in zxids: 0\n"); {
+			if time.Now().After(end) {
+				t.Fatalf("it doesn't follow:\n%s", s.output)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	leads(0)
+	killed := e.leader()
+	e.servers[killed].kill()
+	e.await()
+	leads(1)
+	for end := time.Now().Add(startPatience); mntr(s, "zk_digests_compared") < 10; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("too few digests are compared\n%s\n%s", word(s.addr, "mntr"), s.output)
+		}
+	}
+	if differing := mntr(s, "zk_digest_mismatches_count"); differing != 0 {
+		t.Errorf("%d digests differ\n%s", differing, s.output)
+	}
+	s.cmd.Process.Signal(os.Interrupt)
+	<-s.exited
+	t.Log(s.output)
+	e.start(killed)
+	l.end()
+	runFollower(t, program, e, dir, right...)
+}
+
+// An issuer signs certificates.
+type issuer struct {
+	folder string
+	file   string // its own certificate
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+}
+
+func newIssuer(t *testing.T, folder, name string) *issuer {
+	t.Helper()
+	i := &issuer{folder: folder, file: filepath.Join(folder, name+".pem")}
+	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	var text []byte
+	i.cert, i.key, text = i.sign(t, name, template)
+	if err := os.WriteFile(i.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// issue writes a file with a certificate for an address, and its key.
+func (i *issuer) issue(t *testing.T, name string, address net.IP) string {
+	t.Helper()
+	_, key, text := i.sign(t, name, &x509.Certificate{IPAddresses: []net.IP{address}})
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(i.folder, name+".pem")
+	if err := os.WriteFile(file, slices.Concat(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// sign makes a key and a certificate for it; an issuer without a certificate signs its own.
+func (i *issuer) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber, template.NotAfter, template.Subject = big.NewInt(time.Now().UnixNano()), time.Now().Add(24*time.Hour), pkix.Name{CommonName: name}
+	parent, signer := i.cert, i.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}

@@ -1,0 +1,200 @@
+package moving
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An undone is a switch that ends after some of Apache's servers were stopped, and before its last step.
+type undone struct {
+	name string
+
+	beforeKill, beforeTail string // lines of -stop, for the server $odd
+	signal                 os.Signal
+	tails                  bool // -tails, in the place of -stop
+
+	says []string // by the command
+}
+
+// undos are tried one after the other. $odd is the id of one server, $hang a file that is waited for,
+// and $data the directory of the Zooid server.
+var undos = []undone{
+	{name: "a server can't be stopped", beforeKill: "exit 7", says: []string{"stop server $odd: the command failed: exit status 7", "the servers [$odd] aren't known to have stopped"}},
+	{name: "a server wasn't stopped", beforeKill: "exec $tail $dir", says: []string{"stop server $odd: the command failed", "Stop the server first"}},
+	{name: "a server goes on, and its tail is an old one", beforeKill: "cp -r $dir $dir.old; exec $tail $dir.old", says: []string{"server $odd is said to have stopped, and something listens"}},
+	{name: "a tail is no tail", beforeTail: "echo bye; exit 0", says: []string{"stop server $odd: what the command has printed"}},
+	{name: "interrupted when all have stopped", beforeTail: "touch $hang; exec sleep 600", signal: os.Interrupt, says: []string{"interrupted"}},
+	{name: "killed when all have stopped", beforeTail: "touch $hang; while test -e $hang; do sleep 0.1; done", signal: syscall.SIGKILL},
+	{name: "interrupted while tails are awaited", tails: true, signal: os.Interrupt, says: []string{"To undo: start Apache's servers again, and interrupt this command", "interrupted"}},
+	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x", says: []string{"import the copy: move the data directory to its place"}},
+}
+
+// TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers are
+// started again each time, as the command says: no client loses anything by that, and the switch succeeds in the end.
+func TestSwitchUndone(t *testing.T) {
+	need(t)
+	program, seed := zooid(t), *firstSeed
+	defer func(before time.Duration) { *timeout = before }(*timeout)
+	*timeout = max(*timeout, time.Minute) // Apache starts eight times, slowly on a busy machine
+	e := startEnsemble(t, "3.9.5")
+	z := newZooids(t, program, quickLimits)
+	clients := startClients(t, slices.Concat(strings.Split(e.connect(), ","), z.addrs), seed, few)
+	clients.underWay()
+	rnd, dir := rand.New(rand.NewPCG(seed, 2)), filepath.Join(t.TempDir(), "copy")
+	for i, u := range undos {
+		odd := rnd.IntN(len(e.servers))
+		u.try(t, z, e, dir, odd)
+		stopped := 0
+		for j, s := range e.servers {
+			if !runs(s.cmd.Process.Pid) {
+				stopped++
+				e.start(j)
+			}
+		}
+		if stopped < 2 {
+			t.Errorf("%s: only %d servers were stopped", u.name, stopped)
+		}
+		for _, s := range e.servers {
+			for end := time.Now().Add(startPatience); !serves(s.addr); time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s: one of Apache's servers doesn't serve:\n%.3000s", u.name, s.output)
+				}
+			}
+		}
+		clients.attended(e.servers)
+		t.Logf("%d, %s: undone, %d servers started again; the longest write took %.2f s", i+1, u.name, stopped, clients.mark().Seconds())
+		sent := clients.load.Sent()
+		for end := time.Now().Add(startPatience); clients.load.Sent() < sent+100; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the load doesn't go on", u.name)
+			}
+		}
+	}
+	t.Log(z.takeOver(e, dir))
+	z.join(1)
+	z.join(2)
+	time.Sleep(*switchTime / 2)
+	clients.judge(e.version)
+}
+
+// try begins a switch, which must end as it is to.
+func (u *undone) try(t *testing.T, z *zooids, e *ensemble, dir string, odd int) {
+	t.Helper()
+	hang := filepath.Join(t.TempDir(), "hang")
+	words := strings.NewReplacer("$odd", fmt.Sprint(odd+1), "$hang", hang, "$data", z.place(0))
+	only := func(lines string) string {
+		if lines == "" {
+			return ""
+		}
+		return fmt.Sprintf("if test $ZK_ID = %d; then %s; fi", odd+1, words.Replace(lines))
+	}
+	tails := t.TempDir()
+	cmd := z.switching(e, dir, "-stop", z.stopping(e, only(u.beforeKill), only(u.beforeTail)))
+	if u.tails {
+		cmd = z.switching(e, dir, "-tails", tails)
+	}
+	out := newOutput(t)
+	cmd.Stdout, cmd.Stderr = out.file, out.file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() { cmd.Process.Kill() })
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(startPatience); !done(); time.Sleep(10 * time.Millisecond) {
+			select {
+			case <-ended:
+				t.Fatalf("%s: it ended before %s: %v\n%s", u.name, what, cmd.ProcessState, out.text())
+			default:
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %s isn't seen\n%s", u.name, what, out.text())
+			}
+		}
+	}
+	if u.tails {
+		until("the advice", func() bool { return strings.Contains(out.text(), "put the files into") })
+		u.bring(t, z, e, tails, odd)
+		until("all tails but one", func() bool { return strings.Count(out.text(), "has stopped at zxid") == len(e.servers)-1 })
+	} else if u.signal != nil {
+		until("the end of all servers", func() bool {
+			_, err := os.Stat(hang)
+			return err == nil && !slices.ContainsFunc(e.servers, func(s *server) bool { return runs(s.cmd.Process.Pid) })
+		})
+	}
+	if u.signal != nil {
+		cmd.Process.Signal(u.signal)
+	}
+	<-ended
+	os.Remove(hang)
+	u.ended(t, z, cmd, out.text(), words)
+}
+
+// bring kills the servers, and brings all tails but one.
+func (u *undone) bring(t *testing.T, z *zooids, e *ensemble, tails string, odd int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, s := range e.servers {
+		all.Go(s.kill)
+	}
+	all.Wait()
+	for i, s := range e.servers {
+		if i == odd {
+			continue
+		}
+		tail, err := exec.Command(z.program, "migrate", "tail", "-after", "0", s.dir).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(tails, fmt.Sprintf("tail.%d", i+1)), tail, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ended judges how a switch has ended, and removes what it has left of a data directory.
+func (u *undone) ended(t *testing.T, z *zooids, cmd *exec.Cmd, said string, words *strings.Replacer) {
+	t.Helper()
+	if u.signal != syscall.SIGKILL {
+		for _, says := range append(u.says, "To undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server") {
+			if says = words.Replace(says); !strings.Contains(said, says) {
+				t.Errorf("%s: it doesn't say %q:\n%s", u.name, says, said)
+			}
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 1 {
+			t.Errorf("%s: exit code %d; want 1\n%s", u.name, code, said)
+		}
+	}
+	if _, err := os.Stat(z.pid()); err == nil {
+		t.Fatalf("%s: the Zooid server was started:\n%s", u.name, said)
+	}
+	left, err := os.ReadDir(z.place(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range left {
+		if file.Name() == "myid" {
+			continue
+		}
+		if !strings.Contains(u.beforeTail, "$data") {
+			t.Errorf("%s: it has left %s", u.name, file.Name())
+		}
+		if err := os.RemoveAll(filepath.Join(z.place(0), file.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
