@@ -33,8 +33,8 @@ release:
 packages:
 	VERSION=$(or $(VERSION),$(shell git rev-parse --short HEAD)) GO=$(GO) deploy/package/build.sh
 
-# The .deb installed, started, upgraded and removed in a fresh Debian, which needs root and a mirror; and the chart linted, rendered and
-# decoded. BARE=-bare does it in an empty root, without a mirror, as CI does.
+# The .deb installed, started, upgraded and removed in a fresh Debian, which needs root and a mirror; the .rpm compared with it; the image
+# run; and the chart linted, rendered and decoded. BARE=-bare does it in an empty root, without a mirror, as CI does.
 BARE ?=
 packages-test: chart-test
 	GO=$(GO) deploy/package/test.sh $(BARE)

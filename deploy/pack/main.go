@@ -1,18 +1,20 @@
 // Command pack makes parts of a release that no usual tool makes without a daemon or a download: man pages of the program's
 // own help, an OCI image of a static binary, and an SBOM of what was compiled into it. The same
-// input gives the same bytes.
+// input gives the same bytes. It lists a package's files and scripts, too, so that a .deb and an .rpm can be compared.
 package main
 
 import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
 const help = `usage: pack man PROGRAM DATE DIRECTORY
        pack image PROGRAM ARCHITECTURE VERSION SECONDS FILE
        pack sbom PROGRAM VERSION
+       pack contents FILE.deb|FILE.rpm
 `
 
 func main() {
@@ -34,6 +36,13 @@ func run(args []string) error {
 		return writeImage(args[1], args[2], args[3], time.Unix(seconds, 0).UTC(), args[5])
 	case len(args) == 3 && args[0] == "sbom":
 		return writeSBOM(os.Stdout, args[1], args[2])
+	case len(args) == 2 && args[0] == "contents":
+		lines, err := contents(args[1])
+		if err != nil {
+			return err
+		}
+		fmt.Println(strings.Join(lines, "\n"))
+		return nil
 	}
 	return fmt.Errorf("wrong arguments\n%s", help)
 }

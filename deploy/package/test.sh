@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the .deb in a fresh root, starts the server by its unit's own command as its own user, upgrades the package, and checks
-# that what a client wrote is there all the time; and the same with the image. Needs root, for chroot.
-#   deploy/package/test.sh           in a Debian made by debootstrap, with what the package's scripts do, and removes it too
-#   deploy/package/test.sh -bare     in a root that has nothing else, so that no mirror is needed: what CI runs
+# Installs the .deb in a fresh root, starts the server by its unit's own command as its own user, upgrades, removes and purges the
+# package, and checks that what a client wrote is there all the time; holds the .rpm to the .deb; runs the image by its own
+# configuration. Needs root, for chroot.
+#   deploy/package/test.sh           in a Debian made by debootstrap
+#   deploy/package/test.sh -bare     in a root that has only what the package's scripts call, so that no mirror is needed: what CI runs
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ "$(id -u)" = 0 ] || { echo "it needs root, for chroot" >&2; exit 1; }
@@ -19,7 +20,7 @@ trap cleanup EXIT
 arch=$(dpkg --print-architecture)
 VERSION=0.1.0 DIST=$work/one TARGETS=linux/$arch KINDS=deb deploy/package/build.sh >/dev/null
 first=$(echo "$work"/one/*.deb)
-VERSION=0.1.1 DIST=$work/two TARGETS=linux/$arch KINDS=deb deploy/package/build.sh >/dev/null
+VERSION=0.1.1 DIST=$work/two TARGETS=linux/$arch deploy/package/build.sh >/dev/null
 second=$(echo "$work"/two/*.deb)
 fail() { echo "FAIL: $*" >&2; exit 1; }
 root=$work/root
@@ -31,40 +32,67 @@ sed "s|/usr/bin/zooid|$work/verify/usr/bin/zooid|" "$work/zooid.service" >"$work
 SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$work/verify.service" || fail "systemd-analyze verify"
 systemd-analyze security --offline=true --threshold=20 "$work/zooid.service" | tail -1
 
+echo "== the .rpm has what the .deb has"
+CGO_ENABLED=0 "${GO:-go}" build -o "$work/pack" ./deploy/pack
+for kind in deb rpm; do
+	"$work/pack" contents "$work"/two/*.$kind >"$work/contents.$kind"
+done
+diff "$work/contents.deb" "$work/contents.rpm" || fail "the .deb (<) and the .rpm (>) differ"
+for script in postinst:postinstall prerm:preremove postrm:postremove; do
+	grep -qx "script sha256:$(sha256sum <deploy/package/${script#*:}.sh | cut -d' ' -f1) ${script%:*}" "$work/contents.deb" || fail "the ${script%:*} is not ${script#*:}.sh"
+done
+grep -q " root root conf .* /etc/zooid/zoo.cfg" "$work/contents.deb" || fail "an upgrade would write over the configuration"
+
 echo "== a fresh root"
 user=zooid:zooid
+# carry copies programs of this machine into the root, with the libraries that they load.
+carry() {
+	local program path
+	for program in "$@"; do
+		path=$(command -v "$program") || fail "this machine has no $program"
+		for file in "$path" $(ldd "$path" | grep -o '/[^ )]*'); do
+			[ -e "$root$file" ] || install -D -m 0755 "$(realpath "$file")" "$root$file"
+		done
+	done
+}
 if [ -n "$bare" ]; then
-	user=65533:65533
-	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/proc" "$root/tmp"
+	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers" "$root/proc" "$root/tmp" "$root/etc" "$root/dev"
 	touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
-	echo 'package main; func main() {}' >"$work/shell.go" # a shell that does nothing, for the package's scripts
-	CGO_ENABLED=0 "${GO:-go}" build -o "$root/bin/sh" "$work/shell.go"
-elif ! command -v debootstrap >/dev/null; then
-	(cd "$work" && apt-get download -q debootstrap >/dev/null && dpkg -x debootstrap_*.deb "$work/bootstrap")
-	export DEBOOTSTRAP_DIR=$work/bootstrap/usr/share/debootstrap PATH=$work/bootstrap/usr/sbin:$PATH
-fi
-if [ -z "$bare" ]; then
+	mknod -m 0666 "$root/dev/null" c 1 3
+	echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+	echo 'root:x:0:' >"$root/etc/group"
+	mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/usr/lib64"
+	for directory in bin sbin lib lib64; do ln -s "usr/$directory" "$root/$directory"; done
+	carry sh getent systemd-sysusers install chown chmod stat
+else
+	if ! command -v debootstrap >/dev/null; then
+		(cd "$work" && apt-get download -q debootstrap >/dev/null && dpkg -x debootstrap_*.deb "$work/bootstrap")
+		export DEBOOTSTRAP_DIR=$work/bootstrap/usr/share/debootstrap PATH=$work/bootstrap/usr/sbin:$PATH
+	fi
 	debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail debootstrap; }
 fi
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" "$@"; }
 as() { chroot --userspec=$user "$root" "$@"; }
 
-# install_package installs one; in a bare root it is unpacked, and what the postinst does to files is done here.
-install_package() {
-	if [ -z "$bare" ]; then
-		cp "$1" "$root/package.deb"
-		inside dpkg -i --force-confdef --force-confold /package.deb >/dev/null
-		return
-	fi
-	dpkg --root="$root" --force-depends --log=/dev/null --unpack "$1" >/dev/null
-	for conffile in "$root"/etc/zooid/*.dpkg-new; do
-		[ ! -e "$conffile" ] || [ -e "${conffile%.dpkg-new}" ] || mv "$conffile" "${conffile%.dpkg-new}"
-	done
-	install -d -m 0700 -o "${user%:*}" -g "${user#*:}" "$root/var/lib/zooid"
-	chown "$user" "$root/etc/zooid"
-	chgrp "${user#*:}" "$root/etc/zooid/zoo.cfg"
+# A systemctl that writes down what it is asked stands for systemd, which doesn't run in a root: the service is active while
+# /run/active is there.
+mkdir -p "$root/run/systemd/system" "$root/usr/bin"
+cat >"$root/usr/bin/systemctl" <<'END'
+#!/bin/sh
+echo "$*" >>/run/asked
+[ "$1" != is-active ] || [ -e /run/active ]
+END
+chmod 0755 "$root/usr/bin/systemctl"
+asked() { # WHAT… : the scripts asked systemd this and nothing else
+	local told
+	told=$(printf '%s\n' "$@")
+	[ "$(cat "$root/run/asked")" = "$told" ] || fail "the scripts asked systemd: $(cat "$root/run/asked")"
+	rm "$root/run/asked"
 }
+# package runs dpkg on the root, which runs the package's scripts in it; what they say is left in $work/said.
+package() { dpkg --root="$root" --force-depends --force-confdef --force-confold --log=/dev/null "$@" >"$work/said" 2>&1 || { cat "$work/said"; fail "dpkg $*"; }; }
+install_package() { package -i "$1"; }
 
 # start runs the unit's own command as its own user, with a socket for its word that it is ready.
 start() {
@@ -103,10 +131,11 @@ port=$(free_port)
 
 echo "== install"
 install_package "$first"
-if [ -z "$bare" ]; then
-	[ "$(inside stat -c '%U %a' /var/lib/zooid)" = "zooid 700" ] || fail "the data directory is $(inside stat -c '%U %a' /var/lib/zooid)"
-	[ "$(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)" = "root zooid 640" ] || fail "the configuration is $(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)"
-fi
+asked daemon-reload "is-active --quiet zooid.service"
+grep -q "systemctl enable --now zooid" "$work/said" || fail "the installation doesn't say how to go on: $(cat "$work/said")"
+[ "$(inside stat -c '%U %G %a' /var/lib/zooid)" = "zooid zooid 700" ] || fail "the data directory is $(inside stat -c '%U %G %a' /var/lib/zooid)"
+[ "$(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)" = "root zooid 640" ] || fail "the configuration is $(inside stat -c '%U %G %a' /etc/zooid/zoo.cfg)"
+[ "$(inside stat -c '%U %G %a' /etc/zooid)" = "zooid zooid 750" ] || fail "its folder is $(inside stat -c '%U %G %a' /etc/zooid)"
 grep -qx clientPort=2181 "$root/etc/zooid/zoo.cfg" || fail "the configuration's port is another one"
 own_port() { sed -i "s/^clientPort=.*/clientPort=$port/" "$root/etc/zooid/zoo.cfg"; } # that of the machine may be taken
 own_port
@@ -120,37 +149,58 @@ stop
 
 echo "== upgrade"
 echo "# the operator's own line" >>"$root/etc/zooid/zoo.cfg"
+touch "$root/run/active"
 install_package "$second"
+asked daemon-reload "is-active --quiet zooid.service" # it stops nothing
+grep -q "the running server is still the former version" "$work/said" || fail "the upgrade says nothing of the running server: $(cat "$work/said")"
+rm "$root/run/active"
 grep -q "operator's own" "$root/etc/zooid/zoo.cfg" || fail "the upgrade wrote over the configuration"
 inside zooid version | grep -q "zooid 0.1.1" || fail "the upgrade left $(inside zooid version)"
 start
 cli get /kept | grep -q "what a client wrote" || fail "after the upgrade the znode is gone"
 stop
 
-if [ -z "$bare" ]; then
-	echo "== remove, purge, install again"
-	inside dpkg -r zooid >/dev/null
-	[ ! -e "$root/usr/bin/zooid" ] || fail "the program is still there"
-	ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the removal took the data"
-	inside dpkg -P zooid >/dev/null
-	ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the purge took the data"
-	install_package "$second"
-	own_port # the purge took the configuration, as it should
-	start
-	cli get /kept | grep -q "what a client wrote" || fail "after the purge the znode is gone"
-	stop
-fi
+echo "== remove, purge, install again"
+package -r zooid
+asked "disable --now zooid.service" daemon-reload
+[ ! -e "$root/usr/bin/zooid" ] || fail "the program is still there"
+grep -q "operator's own" "$root/etc/zooid/zoo.cfg" || fail "the removal took the configuration"
+grep -q "the data in /var/lib/zooid is kept" "$work/said" || fail "the removal doesn't say that the data is kept: $(cat "$work/said")"
+ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the removal took the data"
+package -P zooid
+asked daemon-reload
+[ ! -e "$root/etc/zooid/zoo.cfg" ] || fail "the purge left the configuration"
+ls "$root"/var/lib/zooid/*.log >/dev/null || fail "the purge took the data"
+install_package "$second"
+own_port # the purge took the configuration, as it should
+start
+cli get /kept | grep -q "what a client wrote" || fail "after the purge the znode is gone"
+stop
 
 echo "== image"
 mkdir "$work/image" "$work/layer"
 tar -xf "$work"/two/*.oci.tar -C "$work/image"
 layer=$(sed -n 's/.*"Layers":\["\([^"]*\)"\].*/\1/p' "$work/image/manifest.json")
 tar -xzf "$work/image/$layer" -C "$work/layer"
-port=$(free_port)
-chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid server "$port" /data >"$work/server.log" 2>&1 &
+config=$work/image/$(sed -n 's/.*"Config":"\([^"]*\)".*/\1/p' "$work/image/manifest.json")
+words() { sed -n "s/.*\"$1\":\[\([^]]*\)\].*/\1/p" "$config" | tr -d '"' | tr ',' ' '; }
+# shellcheck disable=SC2207 # words without blanks
+entrypoint=($(words Entrypoint)) command=($(words Cmd)) environment=($(words Env))
+owner=$(sed -n 's/.*"User":"\([^"]*\)".*/\1/p' "$config")
+[ "$owner" = 65532:65532 ] || fail "the image's user is $owner"
+# The port is the image's, and may be taken on this machine: the container has a network of its own where that can be made.
+alone=() within=()
+if unshare -n true 2>/dev/null && command -v ip >/dev/null; then
+	alone=(unshare -n -- sh -c 'ip link set lo up && exec "$@"' sh)
+elif (: <"/dev/tcp/127.0.0.1/2181") 2>/dev/null; then
+	fail "port 2181 is taken, and there is no ip to make a network for the image's server"
+fi
+"${alone[@]}" env -i "${environment[@]}" "$(command -v chroot)" --userspec="$owner" "$work/layer" "${entrypoint[@]}" "${command[@]}" >"$work/server.log" 2>&1 &
 server=$!
 for _ in $(seq 300); do grep -q msg=serving "$work/server.log" && break; sleep 0.1; done
 grep -q msg=serving "$work/server.log" || { cat "$work/server.log"; fail "the image's server doesn't serve"; }
-chroot --userspec=65532:65532 "$work/layer" /usr/bin/zooid cli -server "127.0.0.1:$port" create /in-the-image x >/dev/null || fail "a client of the image"
+[ ${#alone[@]} = 0 ] || within=(nsenter -t "$server" -n)
+"${within[@]}" chroot --userspec="$owner" "$work/layer" "${entrypoint[@]}" cli -server 127.0.0.1:2181 create /in-the-image x >/dev/null || fail "a client of the image"
+ls "$work"/layer/data/*.log >/dev/null || fail "the image's server keeps its data elsewhere"
 stop
 echo "PASS"

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// contents lists what a .deb or .rpm installs, one line a file, in the order of paths, and then the digests of the scripts that it
+// runs: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files' own bytes, not only what the package says of them.
+// Directories are left out: an .rpm has only those that it owns.
+func contents(file string) (lines []string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("list a package: %w", err)
+	}
+	if strings.HasSuffix(file, ".rpm") {
+		lines, err = rpmContents(b)
+	} else {
+		lines, err = debContents(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", file, err)
+	}
+	return lines, nil
+}
+
+// A packaged is one file of a package.
+type packaged struct {
+	path, user, group string
+	mode              int64
+	conf              bool
+	body              []byte
+}
+
+// listed is the listing of files and scripts.
+func listed(files []packaged, scripts map[string][]byte) (lines []string) {
+	slices.SortFunc(files, func(a, b packaged) int { return strings.Compare(a.path, b.path) })
+	for _, f := range files {
+		kind := "file"
+		if f.conf {
+			kind = "conf"
+		}
+		lines = append(lines, fmt.Sprintf("%04o %s %s %s %s %s", f.mode, f.user, f.group, kind, digest(f.body), f.path))
+	}
+	for _, name := range []string{"postinst", "prerm", "postrm"} {
+		lines = append(lines, fmt.Sprintf("script %s %s", digest(scripts[name]), name))
+	}
+	return lines
+}
+
+// debContents reads an ar archive: a header of 60 bytes for each member, which begins at an even place.
+func debContents(b []byte) ([]string, error) {
+	b, ok := bytes.CutPrefix(b, []byte("!<arch>\n"))
+	if !ok {
+		return nil, errors.New("it is no archive of ar's")
+	}
+	var files, control []packaged
+	for len(b) >= 60 {
+		name, size := strings.TrimRight(string(b[:16]), " /"), strings.TrimSpace(string(b[48:58]))
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 0 || n > len(b)-60 {
+			return nil, fmt.Errorf("member %s has %s bytes", name, size)
+		}
+		body := b[60 : 60+n]
+		b = b[min(len(b), 60+n+n%2):]
+		switch name {
+		case "control.tar.gz":
+			control, err = tarContents(body)
+		case "data.tar.gz":
+			files, err = tarContents(body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	scripts := map[string][]byte{}
+	var conf []string
+	for _, f := range control {
+		scripts[path.Base(f.path)] = f.body
+		if path.Base(f.path) == "conffiles" {
+			conf = strings.Fields(string(f.body))
+		}
+	}
+	for i := range files {
+		files[i].conf = slices.Contains(conf, files[i].path)
+	}
+	return listed(files, scripts), nil
+}
+
+func tarContents(b []byte) (files []packaged, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		if h.Typeflag == tar.TypeReg {
+			files = append(files, packaged{path: path.Join("/", h.Name), user: h.Uname, group: h.Gname, mode: h.Mode & 0o7777, body: body})
+		}
+	}
+}
+
+// Tags of an .rpm's header, and what its values are.
+const (
+	rpmPostinst, rpmPrerm, rpmPostrm                 = 1024, 1025, 1026
+	rpmFileFlags, rpmFileUser, rpmFileGroup          = 1037, 1039, 1040
+	rpmDirIndexes, rpmBasenames, rpmDirnames         = 1116, 1117, 1118
+	rpmLeadBytes, rpmConfig, rpmNoReplace            = 96, 1, 1 << 4
+	cpioRegular, cpioKind, cpioFields, cpioFieldHexs = 0o100000, 0o170000, 13, 8
+)
+
+// An rpmHeader is an index of 16 bytes for each tag (tag, type, offset, count) and the store that it points into.
+type rpmHeader struct{ index, store []byte }
+
+// readRPMHeader reads a header at the beginning of b and returns the bytes that it takes.
+func readRPMHeader(b []byte) (h rpmHeader, n int, err error) {
+	if len(b) < 16 || !bytes.HasPrefix(b, []byte{0x8e, 0xad, 0xe8, 1}) {
+		return h, 0, errors.New("there is no header")
+	}
+	tags, store := int64(binary.BigEndian.Uint32(b[8:])), int64(binary.BigEndian.Uint32(b[12:]))
+	if 16+16*tags+store > int64(len(b)) {
+		return h, 0, errors.New("a header is cut short")
+	}
+	n = int(16 + 16*tags + store)
+	return rpmHeader{b[16 : 16+16*tags], b[16+16*tags : n]}, n, nil
+}
+
+// value is where the value of a tag begins, and how many there are.
+func (h rpmHeader) value(tag uint32) (from []byte, count int) {
+	for i := h.index; len(i) >= 16; i = i[16:] {
+		if binary.BigEndian.Uint32(i) == tag {
+			if at := int64(binary.BigEndian.Uint32(i[8:])); at < int64(len(h.store)) {
+				return h.store[at:], int(binary.BigEndian.Uint32(i[12:]))
+			}
+		}
+	}
+	return nil, 0
+}
+
+func (h rpmHeader) texts(tag uint32) (all []string) {
+	b, n := h.value(tag)
+	for range min(n, len(b)) {
+		text, rest, _ := bytes.Cut(b, []byte{0})
+		all, b = append(all, string(text)), rest
+	}
+	return all
+}
+
+func (h rpmHeader) numbers(tag uint32) (all []uint32) {
+	b, n := h.value(tag)
+	for ; n > 0 && len(b) >= 4; n, b = n-1, b[4:] {
+		all = append(all, binary.BigEndian.Uint32(b))
+	}
+	return all
+}
+
+// rpmContents reads a lead, a header of signatures, which ends at a multiple of eight, the header, and a cpio archive.
+func rpmContents(b []byte) ([]string, error) {
+	if len(b) < rpmLeadBytes || !bytes.HasPrefix(b, []byte{0xed, 0xab, 0xee, 0xdb}) {
+		return nil, errors.New("it is no .rpm")
+	}
+	b = b[rpmLeadBytes:]
+	_, n, err := readRPMHeader(b)
+	if err != nil {
+		return nil, fmt.Errorf("signatures: %w", err)
+	}
+	b = b[min(len(b), (n+7)/8*8):]
+	h, n, err := readRPMHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	files, err := cpioContents(b[n:])
+	if err != nil {
+		return nil, err
+	}
+	names, dirs, of := h.texts(rpmBasenames), h.texts(rpmDirnames), h.numbers(rpmDirIndexes)
+	users, groups, flags := h.texts(rpmFileUser), h.texts(rpmFileGroup), h.numbers(rpmFileFlags)
+	if len(of) != len(names) || len(users) != len(names) || len(groups) != len(names) || len(flags) != len(names) {
+		return nil, errors.New("its header tells not the same of all files")
+	}
+	told := map[string]int{}
+	for i, name := range names {
+		if int64(of[i]) >= int64(len(dirs)) {
+			return nil, fmt.Errorf("%s is in no directory", name)
+		}
+		told[dirs[of[i]]+name] = i
+	}
+	for i := range files {
+		f := &files[i]
+		at, ok := told[f.path]
+		if !ok {
+			return nil, fmt.Errorf("its header doesn't tell of %s", f.path)
+		}
+		f.user, f.group, f.conf = users[at], groups[at], flags[at]&(rpmConfig|rpmNoReplace) == rpmConfig|rpmNoReplace
+	}
+	scripts := map[string][]byte{}
+	for name, tag := range map[string]uint32{"postinst": rpmPostinst, "prerm": rpmPrerm, "postrm": rpmPostrm} {
+		scripts[name] = []byte(strings.Join(h.texts(tag), ""))
+	}
+	return listed(files, scripts), nil
+}
+
+// cpioContents reads the form "newc": a header of hexadecimal numbers, the name and the body, each filled up to a multiple of four.
+func cpioContents(b []byte) (files []packaged, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(z)
+	head := make([]byte, 6+cpioFields*cpioFieldHexs)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return nil, err
+		}
+		field := func(i int) int64 {
+			n, parseErr := strconv.ParseInt(string(head[6+i*cpioFieldHexs:][:cpioFieldHexs]), 16, 64)
+			err = errors.Join(err, parseErr)
+			return n
+		}
+		mode, size, nameBytes := field(1), field(6), field(11)
+		if err != nil || !bytes.HasPrefix(head, []byte("070701")) {
+			return nil, fmt.Errorf("an entry begins with %q, %w", head, err)
+		}
+		name, err := padded(r, nameBytes, int64(len(head)))
+		if err != nil {
+			return nil, err
+		}
+		if string(name) == "TRAILER!!!\x00" {
+			return files, nil
+		}
+		body, err := padded(r, size, 0)
+		if err != nil {
+			return nil, err
+		}
+		if mode&cpioKind == cpioRegular {
+			files = append(files, packaged{path: path.Join("/", strings.TrimRight(string(name), "\x00")), mode: mode & 0o7777, body: body})
+		}
+	}
+}
+
+// padded reads n bytes behind others, and what fills them up to a multiple of four.
+func padded(r io.Reader, n, behind int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, n))
+	if err == nil && int64(len(b)) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		_, err = io.CopyN(io.Discard, r, (4-(n+behind)%4)%4)
+	}
+	return b, err
+}
