@@ -5,6 +5,8 @@ package chart
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"maps"
@@ -21,6 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -70,6 +73,7 @@ type rendered struct {
 	budget   *policy.PodDisruptionBudget
 	monitor  *monitoring.ServiceMonitor
 	network  *networking.NetworkPolicy
+	job      *batch.Job
 	notes    string
 	text     string // of all manifests
 }
@@ -89,7 +93,14 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// render renders the chart for a new release.
 func render(t *testing.T, text string) (rendered, error) {
+	t.Helper()
+	return renderIn(t, text, nil)
+}
+
+// renderIn renders an upgrade of the release that a cluster has, or a new release if it has none.
+func renderIn(t *testing.T, text string, has cluster) (rendered, error) {
 	t.Helper()
 	r := rendered{services: map[string]core.Service{}}
 	c, err := loader.Load(dir)
@@ -100,11 +111,11 @@ func render(t *testing.T, text string) (rendered, error) {
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "test", Namespace: "apps", IsInstall: true}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "test", Namespace: "apps", IsInstall: has == nil, IsUpgrade: has != nil}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return r, err
 	}
-	files, err := engine.Render(c, all)
+	files, err := engine.RenderWithClientProvider(c, all, has)
 	if err != nil {
 		return r, err
 	}
@@ -153,6 +164,9 @@ func (r *rendered) take(t *testing.T, file string, doc []byte) {
 		into = &r.config
 	case "v1 ServiceAccount":
 		into = &core.ServiceAccount{}
+	case "batch/v1 Job":
+		r.job = &batch.Job{}
+		into = r.job
 	case "policy/v1 PodDisruptionBudget":
 		r.budget = &policy.PodDisruptionBudget{}
 		into = r.budget
@@ -237,6 +251,10 @@ func TestRender(t *testing.T) {
 			if n := len(r.config.StringData["ensemble-secret"]); (n < 20) != theirs {
 				t.Errorf("the secret has %d characters", n)
 			}
+			superuser := strings.TrimPrefix(r.config.StringData["superuser"], "digest:")
+			if !strings.HasPrefix(superuser, "super:") || len(superuser) < 20 || r.job != nil {
+				t.Errorf("the superuser is %q; a new release has the Job %v", superuser, r.job)
+			}
 			if (r.network != nil) != (theirs || name == "all") {
 				t.Errorf("there are %v", r.kinds)
 			} else if r.network != nil {
@@ -265,6 +283,9 @@ func TestRender(t *testing.T) {
 				}
 				if !cfg.Admin.Enabled || cfg.Admin.Host != "127.0.0.1" {
 					t.Errorf("the admin server is %+v", cfg.Admin)
+				}
+				if sum := sha1.Sum([]byte(superuser)); cfg.Auth.SuperDigest.Reveal() != "super:"+base64.StdEncoding.EncodeToString(sum[:]) {
+					t.Errorf("the superuser %q has the digest %s", superuser, cfg.Auth.SuperDigest.Reveal())
 				}
 				if cfg.Quorum.SecretFile != "/etc/zooid/ensemble-secret" {
 					t.Errorf("the secret is in %q", cfg.Quorum.SecretFile)
@@ -342,7 +363,7 @@ func TestEachValueCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := map[string]any{}
-	if err := yaml.Unmarshal([]byte("tls: {enabled: true, secretName: tls}\nmetrics: {enabled: true, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}\nensembleSecret: a-secret-of-the-ensemble\n"), &base); err != nil {
+	if err := yaml.Unmarshal([]byte("tls: {enabled: true, secretName: tls}\nmetrics: {enabled: true, serviceMonitor: {enabled: true}}\nnetworkPolicy: {enabled: true}\nensembleSecret: a-secret-of-the-ensemble\nsuperuserPassword: of-the-superuser\n"), &base); err != nil {
 		t.Fatal(err)
 	}
 	with := func(path []string, value any) rendered {
@@ -366,7 +387,7 @@ func TestEachValueCounts(t *testing.T) {
 			}
 		}
 		b, _ = yaml.Marshal(values)
-		r, err := render(t, string(b))
+		r, err := renderIn(t, string(b), cluster{}.with(t, 3, nil))
 		if err != nil {
 			t.Fatalf("%v: %v", path, err)
 		}
@@ -416,7 +437,8 @@ func TestEachValueCounts(t *testing.T) {
 		}
 		const settings = "zooid/settings"
 		restarts := before.set.Spec.Template.Annotations[settings] != after.set.Spec.Template.Annotations[settings]
-		reads := path[0] == "config" || name == "ensembleSecret" || name == "tls.enabled" || name == "tls.clientAuth" || name == "metrics.enabled" || name == "metrics.port" || name == "existingSecret"
+		reads := path[0] == "config" || name == "ensembleSecret" || name == "tls.enabled" || name == "tls.clientAuth" || name == "metrics.enabled" || name == "metrics.port" || name == "existingSecret" ||
+			name == "superuserPassword" || name == "reconfig.enabled"
 		if restarts != reads {
 			t.Errorf("%s: servers restart for it: %t", name, restarts)
 		}
@@ -430,7 +452,7 @@ func TestEachValueCounts(t *testing.T) {
 // TestUpgrade: what an upgrade that grows or shrinks the ensemble leaves alone, so that no server that runs is restarted for it, and
 // that new servers know all others.
 func TestUpgrade(t *testing.T) {
-	const secret = "ensembleSecret: a-secret-of-the-ensemble\n"
+	const secret = "ensembleSecret: a-secret-of-the-ensemble\nsuperuserPassword: of-the-superuser\n"
 	three, err := render(t, secret)
 	if err != nil {
 		t.Fatal(err)

@@ -72,3 +72,33 @@ metricsProvider.httpPort={{ .Values.metrics.port }}
 {{- if and $have $have.data (index $have.data "ensemble-secret") }}{{ index $have.data "ensemble-secret" | b64dec }}{{ else }}{{ randAlphaNum 48 }}{{ end -}}
 {{- end -}}
 {{- end -}}
+
+{{- define "zooid.ownDigest" -}}
+{{- if hasKey .Values.config "DigestAuthenticationProvider.superDigest" }}true{{ end -}}
+{{- end -}}
+
+{{- /* Not empty if the release changes the ensemble's members itself: it knows the superuser's password. */ -}}
+{{- define "zooid.reconfigs" -}}
+{{- if and .Values.reconfig.enabled (or .Values.superuserPassword (not (include "zooid.ownDigest" .))) }}true{{ end -}}
+{{- end -}}
+
+{{- define "zooid.superuser" -}}
+{{- if .Values.superuserPassword -}}
+{{- .Values.superuserPassword -}}
+{{- else -}}
+{{- $have := lookup "v1" "Secret" .Release.Namespace (include "zooid.name" .) -}}
+{{- if and $have $have.data (index $have.data "superuser") }}{{ index $have.data "superuser" | b64dec | trimPrefix "digest:super:" }}{{ else }}{{ randAlphaNum 48 }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What zooid digest super:PASSWORD prints: the base64 of a SHA-1, which is 40 hexadecimal digits; three of them are two characters. */ -}}
+{{- define "zooid.superDigest" -}}
+{{- $alphabet := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" -}}
+{{- $hex := printf "%s00" (printf "super:%s" . | sha1sum) -}}
+{{- $text := "" -}}
+{{- range $i := until 14 -}}
+{{- $bits := printf "0x%s" (substr (mul 3 $i | int) (add 3 (mul 3 $i) | int) $hex) | int -}}
+{{- range $six := list (div $bits 64) (mod $bits 64) }}{{ $text = printf "%s%s" $text (substr (int $six) (add 1 $six | int) $alphabet) }}{{ end -}}
+{{- end -}}
+super:{{ substr 0 27 $text }}=
+{{- end -}}
