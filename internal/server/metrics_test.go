@@ -45,6 +45,7 @@ var ownMetrics = []string{
 	"zooid_overload_total", "zooid_overloaded",
 	"zooid_disk_log_appended_bytes", "zooid_identities_expired", "zooid_identities_withdrawn", "zooid_raft_active_voters", "zooid_raft_applied_index", "zooid_raft_has_leader",
 	"zooid_raft_is_leader", "zooid_raft_peer_lag_entries", "zooid_raft_leader_changes_total", "zooid_sessions_ended_total", "zooid_limits_exceeded_total", "zooid_policy_denied_total", "zooid_watch_delivery_seconds", "zooid_raft_term", "zooid_raft_voters", "zooid_request_stage_seconds", "zooid_serving",
+	"zooid_snapshot_age_seconds", "zooid_snapshot_bytes",
 }
 
 // TestAllNamesAreThere compares with the names that ZooKeeper registers

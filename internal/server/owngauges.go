@@ -1,6 +1,10 @@
 package server
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +39,37 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 			"of", s.certificateEnds)
 	}
 	one("zooid_disk_log_appended_bytes", "Bytes written to the log since the start.", func() float64 { return float64(s.dir.Log().Stats().AppendBytes) })
+	snapshot := func(read func(fs.FileInfo) float64) func() map[string]float64 {
+		return func() map[string]float64 {
+			if newest := s.newestSnapshot(); newest != nil {
+				return map[string]float64{"": read(newest)}
+			}
+			return nil
+		}
+	}
+	reg.Gauges("zooid_snapshot_age_seconds", "Time since the newest snapshot on this server's disk was written.", "",
+		snapshot(func(newest fs.FileInfo) float64 { return time.Since(newest.ModTime()).Seconds() }))
+	reg.Gauges("zooid_snapshot_bytes", "Size of the newest snapshot on this server's disk.", "",
+		snapshot(func(newest fs.FileInfo) float64 { return float64(newest.Size()) }))
+}
+
+// newestSnapshot returns the newest snapshot of the data directory, nil if there is none or it can't be told. Names are numbers of a
+// fixed length, so that the newest is the last one.
+func (s *Server) newestSnapshot() fs.FileInfo {
+	list, err := os.ReadDir(s.opt.DataDir)
+	if err != nil {
+		return nil
+	}
+	for _, file := range slices.Backward(list) {
+		if filepath.Ext(file.Name()) == ".snap" {
+			info, err := file.Info()
+			if err != nil {
+				return nil // it was removed meanwhile
+			}
+			return info
+		}
+	}
+	return nil
 }
 
 // certificateEnds returns the seconds until certificates end: for each port of the first that it shows, and of the first that
