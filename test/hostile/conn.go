@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -57,6 +58,8 @@ func (f *field) resume(addr string, q jute.ConnectRequest) (*conn, error) {
 	return c, nil
 }
 
+var errRefused = errors.New("the server refuses the session")
+
 // connected reads the answer to a connect request.
 func (c *conn) connected() error {
 	c.nc.SetReadDeadline(time.Now().Add(4 * dialPatience))
@@ -72,7 +75,7 @@ func (c *conn) connected() error {
 		return d.Err()
 	}
 	if r.Timeout == 0 {
-		return fmt.Errorf("session %#x was refused", r.SessionID)
+		return fmt.Errorf("session %#x: %w", r.SessionID, errRefused)
 	}
 	c.session, c.passwd = r.SessionID, append([]byte(nil), r.Passwd...)
 	return nil

@@ -28,14 +28,15 @@ const (
 
 // A field is what an attack sees: the servers, its seed and its time.
 type field struct {
-	ctx         context.Context
-	seed        uint64
-	clients     []string // addresses
-	peers       []string // addresses, by id-1
-	cluster     uint64   // 0 if unknown
-	secret      []byte   // nil if unknown
-	connections int      // that are held at once
-	counts      counts
+	ctx          context.Context
+	seed         uint64
+	clients      []string // addresses
+	peers        []string // addresses, by id-1
+	cluster      uint64   // 0 if unknown
+	secret       []byte   // nil if unknown
+	connections  int      // that are held at once
+	rate, window int      // of the attack saturation: requests a second; 0 for a closed loop with window requests on each connection
+	counts       counts
 
 	sources atomic.Uint32
 	paceMu  sync.Mutex
@@ -43,12 +44,16 @@ type field struct {
 }
 
 func newField(ctx context.Context, seed uint64, clients, peers []string) *field {
-	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, paid: time.Now()}
+	return &field{ctx: ctx, seed: seed, clients: clients, peers: peers, connections: connectionsAtOnce, window: saturationWindow, paid: time.Now()}
 }
 
 // counts are what an attack did and met.
 type counts struct {
 	connections, refused, requests, replies, errors, bytes atomic.Int64
+
+	turnedAway, late atomic.Int64 // of the attack saturation: requests that were not sent, replies that came too late
+	lost             atomic.Int64 // connections that the server has ended
+	held             atomic.Int64 // connections that are held now
 }
 
 func (c *counts) String() string {

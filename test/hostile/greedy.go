@@ -11,6 +11,8 @@ const (
 	// greedyConnections ask at once, each with up to greedyWindow requests unanswered.
 	greedyConnections = 100
 	greedyWindow      = 64
+	// saturationWindow is that of the closed loop of the attack saturation.
+	saturationWindow = 8
 )
 
 // attackGreedy asks as fast as it is answered, on many connections of one identity: reads, and
@@ -18,10 +20,6 @@ const (
 func attackGreedy(f *field) error {
 	return f.demand(greedyConnections, greedyWindow, 8, "greedy:x")
 }
-
-// attackSaturation is what takes a server to its limits: many clients, each without an
-// identity and with some requests under way.
-func attackSaturation(f *field) error { return f.demand(64, 8, 4, "") }
 
 // demand keeps window requests under way on each of n connections; each writes-th is a write.
 func (f *field) demand(n, window, writes int, user string) error {

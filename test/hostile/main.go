@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,6 +40,9 @@ func run(args []string, out, errs io.Writer) int {
 		budget  = flags.Duration("for", 10*time.Second, "how long the attack lasts")
 		cluster = flags.Uint64("cluster", 0, "the ensemble's id, which an insider knows")
 		held    = flags.Int("connections", connectionsAtOnce, "how many connections are held at once by the attack silence")
+		rate    = flags.Int("rate", 0, "requests a second of the attack saturation, whatever is answered; 0 for as many as are answered")
+		window  = flags.Int("window", saturationWindow, "unanswered requests on each connection of the attack saturation without -rate")
+		tell    = flags.Duration("tell", 0, "how often to print what was done so far; 0 for never")
 		secret  = flags.String("secret", "", "the ensemble's secret in hexadecimal digits, which an insider knows")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -67,7 +71,14 @@ func run(args []string, out, errs io.Writer) int {
 	defer cancel()
 	f := newField(ctx, *seed, split(*clients), split(*peers))
 	f.cluster, f.secret, f.connections = *cluster, key, *held
+	f.rate, f.window = *rate, *window
+	var wg sync.WaitGroup
+	if *tell > 0 {
+		wg.Go(func() { f.tell(out, *tell) })
+	}
 	err = a.run(f)
+	cancel()
+	wg.Wait()
 	fmt.Fprintln(out, f.counts.String())
 	if err != nil {
 		fmt.Fprintf(out, "%s: %v\n", a.name, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,57 +20,120 @@ import (
 	"github.com/zooid-project/zooid/test/crash"
 )
 
-var (
-	overloadFlag = flag.Duration("overload.for", 8*time.Second, "how long each test of overload lasts; with -long ten minutes for saturation, one for the others")
-	limitsFlag   = flag.String("overload.identity", "requests=20000", "limits.identity of the server that a greedy identity attacks")
-)
+// The tests of overload have a long form, which judges times and needs a machine that does
+// nothing else (make overload), and a short one, which judges what doesn't depend on time and
+// is a part of make hostile.
 
-// overloaded skips a test that takes the whole machine, and returns how long it lasts.
-func overloaded(t *testing.T, whole time.Duration) time.Duration {
+var overloadTime = flag.Duration("overload.time", 0, "how long each test of overload measures; 0 is ten minutes for saturation, one for the others, and seconds in the short form")
+
+// overloadShort is how long the short form measures.
+const overloadShort = 3 * time.Second
+
+// overload returns how long a test of overload measures, whole in the long form, and whether
+// times are judged.
+func overload(t *testing.T, whole time.Duration) (d time.Duration, judged bool) {
 	t.Helper()
-	if os.Getenv("ZOOID_OVERLOAD") != "1" {
-		t.Skip("set ZOOID_OVERLOAD=1, on a machine that does nothing else")
+	judged = os.Getenv("ZOOID_OVERLOAD") == "1"
+	if !judged && os.Getenv("ZOOID_HOSTILE") != "1" {
+		t.Skip("run make overload, on a machine that does nothing else, or make hostile")
 	}
-	if *long {
-		return whole
+	switch {
+	case *overloadTime > 0:
+		return *overloadTime, judged
+	case judged:
+		return whole, true
 	}
-	return *overloadFlag
+	return overloadShort, false
 }
 
-// startOne starts a server alone.
-func startOne(t *testing.T, config map[string]string) *crash.Server {
+// startServers starts servers whose limits are the default ones.
+func startServers(t *testing.T, n int, config map[string]string) []*crash.Server {
 	t.Helper()
-	all := map[string]string{"tickTime": "2000"}
+	all := map[string]string{"tickTime": "2000", "maxClientCnxns": "60"}
 	for k, v := range config {
 		all[k] = v
 	}
-	s := crash.Start(t, crash.Options{Servers: 1, Config: all}).Servers[0]
-	if _, err := s.Ready(); err != nil {
-		t.Fatal(err)
+	servers := crash.Start(t, crash.Options{Servers: n, Config: all}).Servers
+	for _, s := range servers {
+		if _, err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return servers
+}
+
+func startOne(t *testing.T, config map[string]string) *crash.Server {
+	t.Helper()
+	return startServers(t, 1, config)[0]
+}
+
+func addresses(servers []*crash.Server) (list []string) {
+	for _, s := range servers {
+		list = append(list, s.Addr)
+	}
+	return list
+}
+
+// A timing is how long something took that began at a time.
+type timing struct {
+	began time.Time
+	took  time.Duration
+}
+
+// timings are safe for concurrent use.
+type timings struct {
+	mu  sync.Mutex
+	all []timing
+}
+
+func (y *timings) add(began time.Time) {
+	took := time.Since(began)
+	y.mu.Lock()
+	y.all = append(y.all, timing{began, took})
+	y.mu.Unlock()
+}
+
+// between returns what took how long that began between two times.
+func (y *timings) between(from, to time.Time) (list []time.Duration) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, x := range y.all {
+		if !x.began.Before(from) && x.began.Before(to) {
+			list = append(list, x.took)
+		}
+	}
+	return list
+}
+
+// during returns what took how long that begins while d passes.
+func (y *timings) during(d time.Duration) []time.Duration {
+	began := time.Now()
+	time.Sleep(d)
+	return y.between(began, began.Add(d))
 }
 
 // honest are clients of an identity each that ask at a slow, steady pace.
 type honest struct {
-	mu    sync.Mutex
-	took  []time.Duration
-	ended atomic.Int32 // connections that ended, or sessions that expired
-	stop  context.CancelFunc
-	wg    sync.WaitGroup
+	timings
+	ended atomic.Int32 // connections that ended, or got an error
 }
 
 // honestPause is the time between two requests of an honest client.
 const honestPause = 20 * time.Millisecond
 
-// begin starts n honest clients, which read and, each fourth time, write.
-func begin(t *testing.T, addr string, n int) *honest {
+// beginHonest starts n honest clients, which read and, each fourth time, write.
+func beginHonest(t *testing.T, addrs []string, n int) *honest {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	h := &honest{stop: stop}
-	f := newField(ctx, 1, []string{addr}, nil)
+	h := &honest{}
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+	})
+	f := newField(ctx, 1, addrs, nil)
 	for i := range n {
-		c, err := f.connect(addr, 20_000)
+		c, err := f.connect(f.addr(i), 20_000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,23 +144,19 @@ func begin(t *testing.T, addr string, n int) *honest {
 		if err := c.create(path, []byte("data"), jute.ModePersistent); err != nil {
 			t.Fatal(err)
 		}
-		h.wg.Go(func() { h.ask(ctx, c, path) })
+		wg.Go(func() { h.ask(ctx, c, path) })
 	}
-	t.Cleanup(func() {
-		stop()
-		h.wg.Wait()
-	})
 	return h
 }
 
 func (h *honest) ask(ctx context.Context, c *conn, path string) {
 	defer c.close()
+	c.unpaced = true
 	for n := 0; ctx.Err() == nil; n++ {
 		op, record := jute.OpGetData, readRecord(path)
 		if n%4 == 0 {
 			op, record = jute.OpSetData, setRecord(path, "data")
 		}
-		c.unpaced = true
 		began := time.Now()
 		if code, _, err := c.call(op, record); err != nil || code != jute.OK {
 			if ctx.Err() == nil {
@@ -104,164 +164,273 @@ func (h *honest) ask(ctx context.Context, c *conn, path string) {
 			}
 			return
 		}
-		h.mu.Lock()
-		h.took = append(h.took, time.Since(began))
-		h.mu.Unlock()
+		h.add(began)
 		time.Sleep(honestPause)
 	}
 }
 
-// during returns what requests take while d passes.
-func (h *honest) during(d time.Duration) []time.Duration {
-	h.mu.Lock()
-	h.took = nil
-	h.mu.Unlock()
-	time.Sleep(d)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.took)
+// An attacker is a process that attacks, and says how far it is.
+type attacker struct {
+	cmd *exec.Cmd
+
+	mu   sync.Mutex
+	line []byte // that is not whole yet
+	said bytes.Buffer
+	seen []progress
 }
 
-// attackers runs an attack in n processes, which are over when the function returned is called.
-func attackers(t *testing.T, n int, args ...string) (end func()) {
+// Write takes what the process prints.
+func (a *attacker) Write(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.line = append(a.line, b...)
+	for {
+		line, rest, whole := bytes.Cut(a.line, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		if p, ok := parseProgress(string(line)); ok {
+			a.seen = append(a.seen, p)
+		} else {
+			a.said.Write(line)
+			a.said.WriteByte('\n')
+		}
+		a.line = append([]byte(nil), rest...)
+	}
+}
+
+// attackers are processes with the same attack.
+type attackers struct {
+	t   *testing.T
+	all []*attacker
+	end func() // ends them
+}
+
+// progressPause is the time between two lines of an attacker's progress.
+const progressPause = 100 * time.Millisecond
+
+// startAttack runs an attack in n processes until end is called, or the test ends.
+func startAttack(t *testing.T, n int, args ...string) *attackers {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []*exec.Cmd
-	var said []*bytes.Buffer
+	y := &attackers{t: t}
 	for i := range n {
-		cmd := exec.Command("nice", append([]string{"-n", attackNice, self, "-seed", fmt.Sprint(i + 1), "-for", "1h"}, args...)...)
-		cmd.Env = append(os.Environ(), programVariable+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		out := new(bytes.Buffer)
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
+		a := &attacker{cmd: exec.Command("nice", append([]string{"-n", attackNice, self, "-seed", fmt.Sprint(i + 1), "-for", "1h", "-tell", progressPause.String()}, args...)...)}
+		a.cmd.Env = append(os.Environ(), programVariable+"=1")
+		a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		a.cmd.Stdout, a.cmd.Stderr = a, a
+		if err := a.cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		all, said = append(all, cmd), append(said, out)
+		y.all = append(y.all, a)
 	}
-	end = sync.OnceFunc(func() {
-		for i, cmd := range all {
-			cmd.Process.Kill()
-			cmd.Wait()
-			if text := strings.TrimSpace(said[i].String()); text != "" {
-				t.Logf("attacker %d: %s", i, text)
+	y.end = sync.OnceFunc(func() {
+		for _, a := range y.all {
+			a.cmd.Process.Kill()
+		}
+		for i, a := range y.all {
+			if a.cmd.Wait(); a.cmd.ProcessState.Exited() {
+				t.Errorf("attacker %d has ended by itself: %s", i, tail(a.said.String()))
 			}
 		}
 	})
-	t.Cleanup(end)
-	return end
+	t.Cleanup(y.end)
+	return y
 }
 
-// compare logs the honest clients' times alone and under attack, and judges them with -long.
-func compare(t *testing.T, h *honest, alone, attacked []time.Duration, most float64) {
+// A pace is what attackers do in a second.
+type pace struct{ offered, turnedAway, good, late, errors float64 }
+
+func (p pace) String() string {
+	return fmt.Sprintf("offered %.0f requests a second, of which %.0f found no room in a socket; %.0f good replies, %.0f that came too late, %.0f errors",
+		p.offered, p.turnedAway, p.good, p.late, p.errors)
+}
+
+// pace returns what all attackers together did in a second between two times.
+func (y *attackers) pace(from, to time.Time) (p pace) {
+	for i, a := range y.all {
+		a.mu.Lock()
+		seen := slices.DeleteFunc(slices.Clone(a.seen), func(p progress) bool { return p.At < from.UnixNano() || p.At > to.UnixNano() })
+		a.mu.Unlock()
+		if len(seen) < 2 {
+			y.t.Fatalf("attacker %d has said %d times in %v how far it is", i, len(seen), to.Sub(from))
+		}
+		first, last := seen[0], seen[len(seen)-1]
+		seconds := time.Duration(last.At - first.At).Seconds()
+		p.offered += float64(last.Offered-first.Offered) / seconds
+		p.turnedAway += float64(last.TurnedAway-first.TurnedAway) / seconds
+		p.good += float64(last.Good-first.Good) / seconds
+		p.late += float64(last.Late-first.Late) / seconds
+		p.errors += float64(last.Errors-first.Errors) / seconds
+	}
+	return p
+}
+
+// during returns what they do in a second while d passes.
+func (y *attackers) during(d time.Duration) pace {
+	began := time.Now()
+	time.Sleep(d)
+	return y.pace(began, time.Now())
+}
+
+// held returns how many connections they hold now.
+func (y *attackers) held() (n int64) {
+	for _, a := range y.all {
+		a.mu.Lock()
+		if len(a.seen) > 0 {
+			n += a.seen[len(a.seen)-1].Held
+		}
+		a.mu.Unlock()
+	}
+	return n
+}
+
+// slowerMax is how many times as long the slowest of a hundred requests of honest clients may
+// take under attack.
+const slowerMax = 2
+
+// compare logs the honest clients' times alone and under attack, and judges them.
+func compare(t *testing.T, h *honest, alone, attacked []time.Duration, judged bool) {
 	t.Helper()
-	if len(attacked) == 0 {
-		t.Fatal("the honest clients got no answer under attack")
+	if len(attacked) == 0 || len(alone) == 0 {
+		t.Fatalf("the honest clients got %d answers alone, %d under attack", len(alone), len(attacked))
 	}
 	a, b := percentile(alone, 0.99), percentile(attacked, 0.99)
 	t.Logf("honest clients alone: %d requests, p50 %v, p99 %v; attacked: %d, p50 %v, p99 %v, max %v: %.2f times the p99",
 		len(alone), short(percentile(alone, 0.5)), short(a), len(attacked), short(percentile(attacked, 0.5)), short(b), short(percentile(attacked, 1)), float64(b)/float64(a))
-	if *long && float64(b) > most*float64(a) {
-		t.Errorf("the slowest of a hundred requests of honest clients took %v, more than %v times the %v alone", b, most, a)
+	if judged && b > slowerMax*a {
+		t.Errorf("the slowest of a hundred requests of honest clients took %v, more than %v times the %v alone", b, slowerMax, a)
 	}
 	if n := h.ended.Load(); n > 0 {
 		t.Errorf("%d honest clients lost their connection or got an error", n)
 	}
 }
 
-// TestGreedy: one identity asks as fast as it can on many connections, among nineteen others.
-func TestGreedy(t *testing.T) {
-	d := overloaded(t, time.Minute)
-	s := startOne(t, map[string]string{"limits.identity": *limitsFlag})
-	h := begin(t, s.Addr, 19)
-	alone := h.during(d)
-	attackers(t, 1, "-attack", "greedy", "-clients", s.Addr)
-	time.Sleep(2 * time.Second)
-	compare(t, h, alone, h.during(d), 2)
-}
-
-// silentConnections are held by silentProcesses together.
 const (
-	silentConnections = 20_000
-	silentProcesses   = 4
-	// silentMemory is what they may cost the server.
-	silentMemory = 256 << 20
+	greedyRounds = 3
+	// attackStart is the time from the start of an attacker until it is judged.
+	attackStart = 2 * time.Second
 )
 
-// TestSilent: thousands of connections say nothing, or lie about what they will say.
-func TestSilent(t *testing.T) {
-	d := overloaded(t, time.Minute)
-	s := startOne(t, map[string]string{"nio.sessionlessCnxnTimeout": "60000"})
-	h := begin(t, s.Addr, 19)
-	alone, before := h.during(d), s.Memory()
-	attackers(t, silentProcesses, "-attack", "silence", "-clients", s.Addr, "-connections", fmt.Sprint(silentConnections/silentProcesses))
-	most := int64(0)
-	began := time.Now()
-	attacked := make(chan []time.Duration)
-	go func() { attacked <- h.during(max(d, 20*time.Second)) }()
-	for {
-		select {
-		case times := <-attacked:
-			text, _ := s.Ask("cons")
-			t.Logf("memory before %d MiB, at most %d MiB under attack; %d lines of cons; %v", before>>20, most>>20, strings.Count(text, "\n"), time.Since(began))
-			if most-before > silentMemory {
-				t.Errorf("silent connections cost %d MiB", (most-before)>>20)
-			}
-			compare(t, h, alone, times, 2)
-			return
-		case <-time.After(samplePause):
-			most = max(most, s.Memory())
-		}
-	}
-}
-
-// TestSaturation: three times as many clients as saturate the server, in an open loop.
-func TestSaturation(t *testing.T) {
-	d := overloaded(t, 10*time.Minute)
+// TestOverloadGreedy: one identity asks as fast as it can on many connections, among nineteen
+// others. No limit is set: what holds it back is what every server has.
+func TestOverloadGreedy(t *testing.T) {
+	d, judged := overload(t, time.Minute)
 	s := startOne(t, nil)
-	h := begin(t, s.Addr, 20)
-	replies := func(d time.Duration) float64 {
-		before, after := received(t, s), 0
-		time.Sleep(d)
-		after = received(t, s)
-		return float64(after-before) / d.Seconds()
+	h := beginHonest(t, []string{s.Addr}, 19)
+	var alone, attacked []time.Duration
+	rounds := 1
+	if judged {
+		rounds = greedyRounds
 	}
-	end := attackers(t, 1, "-attack", "saturation", "-clients", s.Addr)
-	time.Sleep(3 * time.Second)
-	peak := replies(min(d, 10*time.Second))
-	end()
-	attackers(t, 3, "-attack", "saturation", "-clients", s.Addr)
-	time.Sleep(2 * time.Second)
-	goodput := replies(d)
-	times := h.during(min(d, 10*time.Second))
-	t.Logf("at saturation %.0f replies a second, at three times that load %.0f; memory %d MiB; honest p50 %v, p99 %v, max %v", peak, goodput, s.Memory()>>20,
-		short(percentile(times, 0.5)), short(percentile(times, 0.99)), short(percentile(times, 1)))
-	if *long && goodput < 0.8*peak {
-		t.Errorf("goodput is %.2f of the peak", goodput/peak)
+	for range rounds {
+		alone = append(alone, h.during(d/time.Duration(rounds))...)
+		greedy := startAttack(t, 1, "-attack", "greedy", "-clients", s.Addr)
+		time.Sleep(attackStart)
+		began := time.Now()
+		attacked = append(attacked, h.during(d/time.Duration(rounds))...)
+		did := greedy.pace(began, time.Now())
+		t.Logf("the greedy one: %v", did)
+		if did.good == 0 {
+			t.Error("the greedy one got no answer: nobody was attacked")
+		}
+		greedy.end()
+		time.Sleep(attackStart) // its connections end
 	}
-	if n := h.ended.Load(); n > 0 {
-		t.Errorf("%d honest clients lost their connection or got an error", n)
-	}
+	compare(t, h, alone, attacked, judged)
 }
 
-// received returns how many packets the server has sent.
-func received(t *testing.T, s *crash.Server) (n int) {
-	t.Helper()
-	for range 20 {
-		text, err := s.Ask("mntr")
-		if err != nil {
-			continue
+const (
+	// silentConnections are held at once, by silentProcesses.
+	silentConnections = 20_000
+	silentShort       = 2_000 // in the short form
+	silentProcesses   = 4
+	// silentSpare is how many more are begun, in percent: those that the server ends begin again.
+	silentSpare = 5
+	// silentMemory is what they may cost the servers.
+	silentMemory = 256 << 20
+	// silentPatience is the time until they are all there.
+	silentPatience = time.Minute
+)
+
+// TestOverloadSilent: thousands of connections say nothing, or lie about what they will say.
+func TestOverloadSilent(t *testing.T) {
+	d, judged := overload(t, time.Minute)
+	want := silentShort
+	if judged {
+		want = silentConnections
+	}
+	// One server, if it may have so many open files; else as many as hold them together.
+	servers := startServers(t, serversFor(t, want), map[string]string{"client.portUnification": "true", "ssl.keyStore.location": keyFile(t), "ssl.clientAuth": "none"})
+	h := beginHonest(t, addresses(servers), 19)
+	alone, before, sockets := h.during(d), memoryOf(servers), openSockets(t, servers)
+	silent := startAttack(t, silentProcesses, "-attack", "silence", "-clients", strings.Join(addresses(servers), ","),
+		"-connections", fmt.Sprint(want*(100+silentSpare)/100/silentProcesses))
+	most := before
+	for began := time.Now(); openSockets(t, servers)-sockets < want; time.Sleep(samplePause) {
+		if most = max(most, memoryOf(servers)); time.Since(began) > silentPatience {
+			t.Fatalf("the servers have %d connections of silent clients, who hold %d; want %d", openSockets(t, servers)-sockets, silent.held(), want)
 		}
-		for line := range strings.Lines(text) {
-			if rest, ok := strings.CutPrefix(line, "zk_packets_sent\t"); ok {
-				fmt.Sscan(rest, &n)
-				return n
+	}
+	from, to := time.Now(), time.Now().Add(max(d, overloadShort))
+	least, greatest, n := want, 0, 0
+	for ; time.Now().Before(to); n++ {
+		now := openSockets(t, servers) - sockets
+		least, greatest = min(least, now), max(greatest, now)
+		most = max(most, memoryOf(servers))
+		time.Sleep(silentPause)
+	}
+	t.Logf("%d servers, %d looks: %d to %d connections of silent clients; memory before %d MiB, at most %d MiB under attack",
+		len(servers), n, least, greatest, before>>20, most>>20)
+	if least < want*9/10 {
+		t.Errorf("at times the servers had %d silent connections only", least)
+	}
+	if most-before > silentMemory {
+		t.Errorf("silent connections cost %d MiB", (most-before)>>20)
+	}
+	compare(t, h, alone, h.between(from, to), judged)
+}
+
+// silentPause is the time between two looks at the servers' sockets, which take some time themselves.
+const silentPause = time.Second
+
+// serversFor returns how many servers can have so many connections, by the limit of open files.
+func serversFor(t *testing.T, connections int) int {
+	t.Helper()
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Max > uint64(connections)*(100+2*silentSpare)/100 {
+		return 1
+	}
+	return 3
+}
+
+func memoryOf(servers []*crash.Server) (n int64) {
+	for _, s := range servers {
+		n += s.Memory()
+	}
+	return n
+}
+
+// openSockets returns how many sockets the servers have.
+func openSockets(t *testing.T, servers []*crash.Server) (n int) {
+	t.Helper()
+	for _, s := range servers {
+		dir := fmt.Sprintf("/proc/%d/fd", s.Pid())
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if to, _ := os.Readlink(filepath.Join(dir, file.Name())); strings.HasPrefix(to, "socket:") {
+				n++
 			}
 		}
 	}
-	t.Fatal("the server doesn't tell how many packets it has sent")
-	return 0
+	return n
 }

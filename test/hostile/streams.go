@@ -121,12 +121,6 @@ func attackConnects(f *field) error {
 	return nil
 }
 
-// attackSilence holds thousands of connections that say nothing, or stop within
-// their connect request.
-func attackSilence(f *field) error {
-	return f.hold(f.clients, f.connections, []byte{0, 0, 0, 45, 0, 0})
-}
-
 // hold keeps n connections open to each of the addresses, of which half say the
 // beginning of head.
 func (f *field) hold(addrs []string, n int, head []byte) error {
