@@ -80,12 +80,13 @@ func (s *Server) readHead(nc net.Conn) []byte {
 	return in
 }
 
-// readTo reads until buf has at least n bytes.
+// readTo reads until buf has at least n bytes. It makes room for what has come and as much again, not
+// for n: a client may announce more than it ever sends.
 func readTo(nc net.Conn, buf []byte, n int) ([]byte, error) {
-	if cap(buf) < n {
-		buf = append(make([]byte, 0, n), buf...)
-	}
 	for len(buf) < n {
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, max(inputBytesMin, 2*cap(buf))), buf...)
+		}
 		got, err := nc.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+got]
 		if err != nil && len(buf) < n {

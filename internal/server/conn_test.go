@@ -296,3 +296,34 @@ func restartKeepsSessions(t *testing.T, opt Options) {
 		t.Errorf("%d children of the root (want 202), zxid 0x%x after 0x%x", len(res.Children), h.Zxid, before.Zxid)
 	}
 }
+
+// A trickle gives as many bytes as are left of it at a time, at the most step, and notes the room it was offered.
+type trickle struct {
+	net.Conn
+	left, step, offered int
+}
+
+func (c *trickle) Read(b []byte) (int, error) {
+	c.offered = max(c.offered, len(b))
+	n := min(len(b), c.step, c.left)
+	if c.left -= n; n == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return n, nil
+}
+
+// TestAnnouncedBytesTakeNoRoom: a connection that announces a large connect request takes as
+// much memory as it has sent, and as much again.
+func TestAnnouncedBytesTakeNoRoom(t *testing.T) {
+	const announced = jute.ConnectRequestSizeMax
+	for _, sent := range []int{5, 400, 600, 1200, announced} {
+		c := &trickle{left: sent, step: 100}
+		in, err := readTo(c, make([]byte, 0, inputBytesMin), announced)
+		if whole := sent == announced; whole != (err == nil) || whole && len(in) != announced {
+			t.Errorf("of %d bytes %d were read: %v", sent, len(in), err)
+		}
+		if most := max(inputBytesMin, sent); c.offered > most {
+			t.Errorf("a connection that has sent %d bytes got room for %d at once", sent, c.offered)
+		}
+	}
+}
