@@ -257,7 +257,7 @@ func (q *queue) pop() {
 
 // reserve waits until the connection may queue another request, of that size, and
 // counts that in all. When the whole server has too much unanswered, a connection
-// with nothing unanswered still gets its turn, unless the request is large. blocks
+// with nothing or little unanswered still gets its turn, unless the request is large. blocks
 // is called before it waits, with mu held. It reports false once the connection is
 // closing.
 func (c *Client) reserve(all *unanswered, size int, blocks func()) bool {
@@ -270,7 +270,7 @@ func (c *Client) reserveLocked(all *unanswered, size int, blocks func()) bool {
 	for !c.closing && !c.closed {
 		n := c.unanswered.len()
 		full := n >= unansweredMax || c.unanswered.bytes >= unansweredBytesMax || len(c.out) >= outputPauseBytes
-		if !full && (n == 0 || !all.manyRequests()) {
+		if !full && !all.holds(n) {
 			if all.manyBytes(size) {
 				all.await(c)
 			}

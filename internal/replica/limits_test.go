@@ -76,21 +76,22 @@ func TestUnreadOutputEndsTheConnection(t *testing.T) {
 	}
 }
 
-// TestOutstandingLimit: with more requests unanswered in all than configured, a connection that has one waits with its next.
+// TestOutstandingLimit: with more requests unanswered in all than configured, a connection that has a few goes on; with
+// several times as many, one that has any waits with its next.
 func TestOutstandingLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 5
 	for name, c := range map[string]struct {
 		limit int
 		waits bool
-	}{"at the limit": {limit, true}, "below it": {limit + 2, false}} {
+	}{"above all": {limit, true}, "above the limit": {limit + 1, false}} {
 		s := newStage(t, Options{Serving: Serving{MaxOutstanding: c.limit}})
 		var clients []*Client
-		for range 2 {
+		for range 3 {
 			clients = append(clients, s.client(nil))
 			s.apply(s.forward()...)
 		}
-		for i, n := range []int{limit + 1, 1} {
+		for i, n := range []int{fewUnanswered, fewUnansweredTimes*limit - fewUnanswered, 1} {
 			raw, stream := pipeline{}, []byte(nil)
 			for range n {
 				stream = raw.request(stream, jute.OpDelete, deleting("/none"))
@@ -99,10 +100,15 @@ func TestOutstandingLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		last, waited := clients[1], false
-		took := last.reserve(&s.r.unanswered, 1, func() { waited = true; last.closeLocked("it waits") })
-		if waited != c.waits || took == c.waits {
-			t.Errorf("%s: it waits: %t, and gets its turn: %t", name, waited, took)
+		for i, waits := range []bool{true, c.waits, c.waits} { // the first one has too many itself
+			waited, last := false, clients[i]
+			took := last.reserve(&s.r.unanswered, 0, func() { waited = true; last.closeLocked("it waits") })
+			if waited != waits || took == waits {
+				t.Errorf("%s: connection %d waits: %t, and gets its turn: %t", name, i, waited, took)
+			}
+			if took {
+				s.r.unanswered.add(-1, 0)
+			}
 		}
 	}
 }

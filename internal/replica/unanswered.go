@@ -17,6 +17,14 @@ const (
 	requestOverhead = 64
 )
 
+// With more than globalOutstandingLimit unanswered in all, a connection may still have some, so that each
+// wake-up of its reader and each write to its socket is for several, until all together are
+// fewUnansweredTimes as many. Beyond that it may have one.
+const (
+	fewUnanswered      = 16
+	fewUnansweredTimes = 4
+)
+
 // unanswered counts the requests of all clients that have no answer yet, and makes
 // connections wait when there is too much of them: those first that send most.
 // Its mutex may be taken while any other lock of the replica is held.
@@ -41,8 +49,16 @@ func (u *unanswered) count() int64 { return u.sum.Load() >> unansweredBytesBits 
 
 func (u *unanswered) bytes() int64 { return u.sum.Load() & (1<<unansweredBytesBits - 1) }
 
-// manyRequests reports whether clients with unanswered requests should wait.
+// manyRequests reports whether there are more than globalOutstandingLimit.
 func (u *unanswered) manyRequests() bool { return u.count() > u.countMax }
+
+// holds reports whether a client with n unanswered requests should wait for their number.
+func (u *unanswered) holds(n int) bool {
+	if n == 0 || !u.manyRequests() {
+		return false
+	}
+	return n >= fewUnanswered || u.count() > fewUnansweredTimes*u.countMax
+}
 
 // manyBytes reports whether a client with a request of that size should wait.
 func (u *unanswered) manyBytes(size int) bool {
