@@ -28,7 +28,7 @@ var ownMetrics = []string{
 	"clock_correction_ms", "clock_ms",
 	"disk_free_bytes", "disk_level",
 	"feature_level",
-	"logins_throttled",
+	"logins_throttled", "notifications_refused",
 	"memory_identities",
 	"memory_input",
 	"memory_limit",
