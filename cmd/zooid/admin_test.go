@@ -35,6 +35,12 @@ func startServer(t *testing.T, lines ...string) *process {
 // launchServer is startServer without waiting.
 func launchServer(t *testing.T, lines ...string) *process {
 	t.Helper()
+	return launchWith(t, nil, lines...)
+}
+
+// launchWith is launchServer with arguments before the file's name.
+func launchWith(t *testing.T, args []string, lines ...string) *process {
+	t.Helper()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -52,7 +58,7 @@ func launchServer(t *testing.T, lines ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), file: file}
-	p.cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=server "+file)
+	p.cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS="+strings.Join(append(append([]string{"server"}, args...), file), " "))
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -100,6 +100,16 @@ func UserName(id jute.ID) string {
 	return ""
 }
 
+// Shown returns how logs name the bearer of id: the scheme, and behind a colon the user, never with the hash of a
+// password.
+func Shown(id jute.ID) string {
+	scheme := strings.TrimSuffix(id.Scheme, unproved)
+	if user := UserName(id); user != "" {
+		return scheme + ":" + user
+	}
+	return scheme
+}
+
 // WhoAmI returns the reply to whoAmI for the bearer of ids.
 func WhoAmI(ids []jute.ID) jute.WhoAmIResponse {
 	r := jute.WhoAmIResponse{Clients: make([]jute.ClientInfo, 0, len(ids))}

@@ -73,6 +73,17 @@ func TestWhoAmI(t *testing.T) {
 	}
 }
 
+func TestShown(t *testing.T) {
+	var got []string
+	for _, id := range ids("ip:10.0.0.1 super: super:CN=a digest:ann:HASH sasl:ann/h@R sasl*:any x509:CN=a digest: team?:ann") {
+		got = append(got, Shown(id))
+	}
+	want := []string{"ip:10.0.0.1", "super", "super", "digest:ann", "sasl:ann/h@R", "sasl*", "x509:CN=a", "digest", "team:ann"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestAuthenticated(t *testing.T) {
 	for s, want := range map[string]bool{"digest": true, "sasl": true, "x509": true, "ip": false, "super": false, "world": false, "ensemble": false, "sasl*": false, "": false} {
 		if got := Authenticated(jute.ID{Scheme: s, ID: "x"}); got != want {

@@ -5,10 +5,20 @@ import (
 	"strings"
 )
 
-// IsSecret reports whether the value of a key, or of the property zookeeper.KEY, is never shown.
+// IsSecret reports whether the value of a key, or of the property zookeeper.KEY, is never shown. A name that the table
+// doesn't have is judged by what it sounds like: it may be a misspelt key, or a property of Java's such as
+// javax.net.ssl.keyStorePassword.
 func IsSecret(name string) bool {
-	return table()[strings.TrimPrefix(name, "zookeeper.")].kind == secret
+	row, known := table()[strings.TrimPrefix(name, "zookeeper.")]
+	if known {
+		return row.kind == secret
+	}
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
+
+// secretWords are what names of secrets have in them.
+var secretWords = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "superdigest"}
 
 // Redact returns the text of a zoo.cfg without its secrets, with one kind of line end. Of a text that can't be read as
 // one, nothing is returned.

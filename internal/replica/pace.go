@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -234,7 +235,11 @@ func (r *Replica) exceeded(c *Client, scope limit.Scope, of string, kind limit.K
 	}
 	who := ""
 	if ids := c.identities(); len(ids) > 0 {
-		who = ids[len(ids)-1].Scheme + ":" + ids[len(ids)-1].ID
+		who = auth.Shown(ids[len(ids)-1])
+	}
+	if scope == limit.Identity { // an owner's name has the hash of a password in it
+		scheme, id, _ := strings.Cut(of, ":")
+		of = auth.Shown(jute.ID{Scheme: scheme, ID: id})
 	}
 	r.clientLog.Warn("a client exceeds a limit", "client", c.remote, "session", SessionText(c.session), "identity", who,
 		"scope", scope.String(), "of", of, "limit", kind.String())

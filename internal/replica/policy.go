@@ -26,10 +26,7 @@ func (r *Replica) struck(rule *policy.Rule, path string, ids []jute.ID) {
 	r.meters.struck[how].Inc()
 	who := ""
 	if len(ids) > 0 {
-		last := ids[len(ids)-1]
-		if who = last.Scheme; auth.UserName(last) != "" { // without the hash of a password
-			who += ":" + auth.UserName(last)
-		}
+		who = auth.Shown(ids[len(ids)-1])
 	}
 	if rule.Dry {
 		r.policyLog.Warn("a dry run of a policy's rule would deny a request", "path", path, "identity", who, "line", rule.Line)

@@ -250,10 +250,11 @@ func typeOf(m jute.CreateMode) string {
 	return "invalid"
 }
 
-// aclText is an ACL as Apache's audit log has it: nothing stands between its entries.
+// aclText is an ACL as Apache's audit log has it: nothing stands between its entries. Unlike there, the hashes of
+// passwords are masked.
 func aclText(acl []jute.ACL) string {
 	var b strings.Builder
-	for _, entry := range acl {
+	for _, entry := range auth.Mask(acl) {
 		perms := ""
 		if known := entry.Perms & jute.PermAll; known != 0 {
 			perms = known.String()
