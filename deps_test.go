@@ -80,7 +80,8 @@ internal/bench/servers: jute internal/freeport internal/bench/wire
 internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wire internal/bench/floor internal/bench/keeperbench internal/bench/servers
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
-internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree
+internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights
+internal/cli/rights: zk internal/auth internal/policy internal/cli/subtree
 internal/cli/advice:
 internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
 internal/cli/subtree: zk internal/cli/advice internal/cli/screen

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/rights"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
+	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/zk"
 )
 
@@ -22,10 +25,11 @@ type explainJSON struct {
 	Path    string            `json:"path"`
 	Entries []aclEntryJSON    `json:"entries"`
 	You     []string          `json:"you"`
-	May     map[string]string `json:"may"` // by what: yes, no, or likely
+	May     map[string]string `json:"may"`              // by what: yes, no, likely or unknown, and behind a colon why
+	NewACL  string            `json:"newAcl,omitempty"` // the rule that gives new znodes below their ACL
 }
 
-// runExplain tells in words what an ACL grants, and to this client.
+// runExplain tells in words what an ACL grants, and to this client, and what the policy says to that.
 func runExplain(ctx context.Context, s *shell, a *args) error {
 	path := a.arg(0)
 	list, _, err := s.client.GetACL(ctx, path)
@@ -40,93 +44,58 @@ func runExplain(ctx context.Context, s *shell, a *args) error {
 	for _, id := range ids {
 		v.You = append(v.You, id.Scheme+":"+id.User)
 	}
-	may := grants(list, ids)
+	who, err := s.subject(ctx, a, ids)
+	if err != nil {
+		return fmt.Errorf("acl explain %s: read the policy: %w", path, err)
+	}
 	for _, e := range list {
 		v.Entries = append(v.Entries, aclEntryJSON{
-			aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}, whoText(e.ID) + " may " + permsText(e.Perms), verdict(subtree.Admits(e, ids)),
+			aclJSON{e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)}, rights.Who(e.ID) + " may " + rights.Words(e.Perms), rights.Verdict(subtree.Admits(e, ids)),
 		})
 	}
 	for _, l := range subtree.PermLetters {
-		v.May[l.Means] = may[l.Perm]
+		v.May[l.Means] = who.May(path, list, l.Perm)
+	}
+	if d := who.Policy.DefaultOf(path); d != nil {
+		v.NewACL = rights.Line(d.Line, d.Text)
 	}
 	v.May["delete it"] = "no: the root can't be deleted"
 	if path != "/" {
-		v.May["delete it"] = s.mayDelete(ctx, subtree.Parent(path), ids)
+		v.May["delete it"] = s.mayDelete(ctx, path, who)
 	}
 	s.out.Show(v, func() { s.printExplained(v) })
 	return nil
 }
 
-// mayDelete asks the ACL above, which decides.
-func (s *shell) mayDelete(ctx context.Context, above string, ids []zk.Identity) string {
+// subject returns this client as one whose rights are asked for.
+func (s *shell) subject(ctx context.Context, a *args, ids []zk.Identity) (*rights.Client, error) {
+	who := &rights.Client{Identities: ids}
+	if s.chroot() != "" {
+		who.Unread = "if there is one: it lies outside of the chroot"
+		return who, nil
+	}
+	text, _, err := s.policyText(ctx, a)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		who.Unread = "but you may not read it"
+		return who, nil
+	case err != nil:
+		return nil, err
+	}
+	if who.Policy, err = policy.Parse(text); err != nil {
+		s.out.Notef("the policy can't be read and is not in force: %v", err)
+	}
+	return who, nil
+}
+
+// mayDelete asks the ACL above, which decides, and the policy.
+func (s *shell) mayDelete(ctx context.Context, path string, who *rights.Client) string {
+	above := subtree.Parent(path)
 	list, _, err := s.client.GetACL(ctx, above)
 	if err != nil {
 		return "unknown: the ACL of " + above + " can't be read"
 	}
-	return grants(list, ids)[zk.PermDelete]
-}
-
-// grants returns what the list says to each permission: yes, no, or likely.
-func grants(list []zk.ACL, ids []zk.Identity) map[zk.Perm]string {
-	may := map[zk.Perm]string{}
-	for _, l := range subtree.PermLetters {
-		may[l.Perm] = "no"
-		for _, id := range ids {
-			if id.Scheme == "super" {
-				may[l.Perm] = "yes"
-			}
-		}
-		for _, e := range list {
-			if e.Perms&l.Perm == 0 || may[l.Perm] == "yes" {
-				continue
-			}
-			if word := verdict(subtree.Admits(e, ids)); word != "no" {
-				may[l.Perm] = word
-			}
-		}
-	}
-	return may
-}
-
-func verdict(yes, sure bool) string {
-	switch {
-	case !yes:
-		return "no"
-	case !sure:
-		return "likely"
-	}
-	return "yes"
-}
-
-// whoText says in words whom an identity means.
-func whoText(id zk.ID) string {
-	switch id.Scheme {
-	case "world":
-		return "everybody"
-	case "ip":
-		return "clients at " + id.ID
-	case "digest":
-		user, _, _ := strings.Cut(id.ID, ":")
-		return "who knows the password of " + user
-	case "sasl":
-		return "the SASL identity " + id.ID
-	case "x509":
-		return "the holder of the certificate " + id.ID
-	}
-	return "the " + id.Scheme + " identity " + id.ID
-}
-
-func permsText(p zk.Perm) string {
-	var words []string
-	for _, l := range subtree.PermLetters {
-		if p&l.Perm != 0 {
-			words = append(words, l.Means)
-		}
-	}
-	if words == nil {
-		return "do nothing"
-	}
-	return strings.Join(words, ", ")
+	return who.May(path, list, zk.PermDelete)
 }
 
 func (s *shell) printExplained(v explainJSON) {
@@ -139,15 +108,22 @@ func (s *shell) printExplained(v explainJSON) {
 		s.printMay(l.Means, v.May[l.Means])
 	}
 	s.printMay("delete it", v.May["delete it"])
+	if v.NewACL != "" {
+		s.out.Printf("New znodes with the ACL world:anyone:cdrwa get that of %s\n", s.out.Name(v.NewACL))
+	}
 	for _, word := range v.May {
-		if word == "likely" {
+		if strings.HasPrefix(word, "likely") {
 			s.out.Printf("Likely: the user's name fits; servers don't tell whether the password does.\n")
 			break
 		}
 	}
 }
 
-func (s *shell) printMay(what, word string) {
-	colours := map[string]screen.Colour{"yes": screen.Green, "no": screen.Red, "likely": screen.Yellow}
-	s.out.Printf("  %-28s %s\n", what, s.out.Paint(colours[word], word))
+func (s *shell) printMay(what, may string) {
+	colours := map[string]screen.Colour{"yes": screen.Green, "no": screen.Red, "likely": screen.Yellow, "unknown": screen.Yellow}
+	word, why, _ := strings.Cut(may, ":")
+	if why != "" {
+		why = s.out.Name(":" + why)
+	}
+	s.out.Printf("  %-28s %s%s\n", what, s.out.Paint(colours[word], word), why)
 }

@@ -234,7 +234,7 @@ func codeHint(code zk.Code, e *zk.Error) string {
 		if e.Op == "reconfig" {
 			return strings.ReplaceAll(reconfigRights, "\n", " ")
 		}
-		return "acl explain " + e.Path + " tells who may; addauth adds an identity"
+		return "acl explain " + e.Path + " tells who may, policy explain which rule denies it; addauth adds an identity"
 	case zk.ErrBadVersion:
 		return "it was changed meanwhile; stat " + e.Path + " shows the version"
 	case zk.ErrInvalidACL:

@@ -102,7 +102,7 @@ func wordTable() string {
 func lessons() map[string]lesson {
 	return map[string]lesson{
 		"4lw":         {"Asks every server of the connect string, or those named. help words lists the words.", []string{"mntr", "4lw ruok", "4lw stat zk2:2181", "mntr -o json"}},
-		"acl explain": {"Tells for each entry of the ACL whom it means, and what you may do: you are all the\nidentities that whoami prints.", []string{"acl explain /app"}},
+		"acl explain": {"Tells for each entry of the ACL whom it means, and what you may do by it and by the\npolicy: you are all the identities that whoami prints.", []string{"acl explain /app"}},
 		"addWatch":    {"Events are printed between commands, also while you type. watch follows changes more\nreadably.", []string{"addWatch /app", "addWatch -m PERSISTENT /app/config"}},
 		"addauth":     {"The identity counts until the session ends. It isn't kept in the history. A token may be in a file: bearer @FILE.", []string{"addauth digest alice:secret", "addauth bearer @/run/token"}},
 		"connect":     {"Watches and ephemeral znodes of the old session go with it.", []string{"connect", "connect zk1:2181,zk2:2181/app"}},

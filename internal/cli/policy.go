@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
-	"github.com/zooid-project/zooid/internal/auth"
 	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/rights"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/internal/policy"
 	"github.com/zooid-project/zooid/zk"
@@ -155,36 +154,19 @@ func runPolicyExplain(ctx context.Context, s *shell, a *args) error {
 		s.out.Notef("the ACL of %s is shown without the hashes of its digests: log in as somebody who may set it", of)
 	}
 	v := policyJSON{Path: path}
-	if v.By, v.Allowed = aclDecides(of, acl, want, ids); v.Allowed && p != nil {
+	if v.By, v.Allowed = rights.Decides(of, acl, want, ids); v.Allowed && p != nil {
 		switch found := p.Decide(path, want, ids); {
 		case found.By != nil:
-			v.Allowed, v.By = false, lineText(found.By.Line, found.By.Text)
+			v.Allowed, v.By = false, rights.Line(found.By.Line, found.By.Text)
 		case found.DryBy != nil:
-			v.DryRun = lineText(found.DryBy.Line, found.DryBy.Text)
+			v.DryRun = rights.Line(found.DryBy.Line, found.DryBy.Text)
 		}
 		if d := p.DefaultOf(path); v.Allowed && want == zk.PermCreate && d != nil {
-			v.NewACL = lineText(d.Line, d.Text)
+			v.NewACL = rights.Line(d.Line, d.Text)
 		}
 	}
 	s.out.Show(v, func() { s.printPolicy(v) })
 	return nil
-}
-
-func lineText(line int, text string) string {
-	return fmt.Sprintf("line %d of the policy: %s", line, text)
-}
-
-// aclDecides tells which entry of the ACL of a znode grants a permission.
-func aclDecides(of string, acl []zk.ACL, want zk.Perm, ids []zk.ID) (by string, allowed bool) {
-	if slices.ContainsFunc(ids, func(id zk.ID) bool { return id.Scheme == "super" }) {
-		return "being a superuser's", true
-	}
-	for _, e := range acl {
-		if auth.Permits([]zk.ACL{e}, want, ids) {
-			return fmt.Sprintf("the ACL of %s: %s:%s:%s", of, e.ID.Scheme, e.ID.ID, subtree.PermText(e.Perms)), true
-		}
-	}
-	return "the ACL of " + of + ", no entry of which grants it", false
 }
 
 func (s *shell) printPolicy(v policyJSON) {

@@ -46,7 +46,17 @@ func TestPolicy(t *testing.T) {
 		{other, "policy get", exitFailed, "", "log in as a superuser"},
 		{other, "policy explain /app write", exitFailed, "", "log in as a superuser"},
 		{super, "policy get", 0, "# x\n", ""},
-		{other, "set /app 2", exitFailed, "", "insufficient permission"},
+		{other, "acl explain /app", 0, "  write data                   unknown: the ACL grants it; a policy may deny it, but you may not read it\n", ""},
+		{super, "acl explain /app", 0, "  write data                   yes\n", ""},
+		{super, "setAcl /zookeeper/policy world:anyone:r", 0, "", ""},
+		{other, "acl explain /app", 0, "  write data                   no: " + line3, ""},
+		{other, "acl explain /app", 0, "  create children              yes\n  delete children              no: " + line3, ""},
+		{other, "acl explain /app", 0, "  read data and list children  yes: a dry run would deny it, line 4 of the policy: dryrun deny read below /app\n", ""},
+		{other, "acl explain /app", 0, "  delete it                    no: " + line3, ""},
+		{other, "acl explain /app", 0, "\nNew znodes with the ACL world:anyone:cdrwa get that of line 5 of the policy: new below /app acl world:anyone:cdrw\n", ""},
+		{other, "acl explain /", 0, "  write data                   yes\n", ""},
+		{super, "setAcl /zookeeper/policy auth::cdrwa", 0, "", ""},
+		{other, "set /app 2", exitFailed, "", "insufficient permission : /app\n  hint: acl explain /app tells who may, policy explain which rule denies it"},
 		{super, "set /app 2", 0, "", ""},
 		{super, "policy explain /app write sasl:bob@CORP", 0, "denied by " + line3, ""},
 		{super, "policy explain /app/x delete", 0, "denied by " + line3, ""},
@@ -66,6 +76,10 @@ func TestPolicy(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(strings.ToLower(errs), strings.ToLower(c.err)) {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, out, errs, c.code, c.out, c.err)
 		}
+	}
+	below := []string{"-server", at + "/app", "-auth", "digest:ann:x", "acl", "explain", "/"}
+	if out, errs, _ := once("", below...); !strings.Contains(out, "write data                   unknown: the ACL grants it; a policy may deny it, if there is one: it lies outside") {
+		t.Errorf("an ACL below a chroot: %s, %s", out, errs)
 	}
 	chrooted := []string{"-server", at + "/app", "-auth", "digest:super:test", "policy", "get"}
 	if _, errs, code := once("", chrooted...); code != exitFailed || !strings.Contains(errs, "outside of the chroot /app") {

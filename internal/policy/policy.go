@@ -7,6 +7,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/auth"
@@ -93,9 +95,9 @@ func (p *Policy) Decide(path string, want jute.Perm, ids []jute.ID) (v Verdict) 
 }
 
 // DefaultOf returns what new znodes at path get: the default of the longest path; nil if there
-// is none.
+// is none. A nil policy has none.
 func (p *Policy) DefaultOf(path string) (d *Default) {
-	if len(p.defaults) == 0 {
+	if p == nil || len(p.defaults) == 0 {
 		return nil
 	}
 	for end := 0; end >= 0; end = p.next(path, end) {
@@ -104,6 +106,22 @@ func (p *Policy) DefaultOf(path string) (d *Default) {
 		}
 	}
 	return d
+}
+
+// Digests returns the digest identities of a user that roles and exceptions name, which may have several passwords.
+func (p *Policy) Digests(user string) (ids []jute.ID) {
+	named := slices.Clone(p.roles)
+	for _, path := range slices.Sorted(maps.Keys(p.rules)) {
+		for _, r := range p.rules[path] {
+			named = append(named, r.except)
+		}
+	}
+	for _, e := range slices.Concat(named...) {
+		if name, _, _ := strings.Cut(e.ID.ID, ":"); e.ID.Scheme == "digest" && name == user {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
 }
 
 // next returns the end of the next longer prefix of path that may have rules, -1 if there is
