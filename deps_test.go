@@ -81,7 +81,7 @@ internal/bench:   jute internal/terminal internal/bench/chart internal/bench/wir
 internal/export:  jute
 internal/access:  zk internal/config internal/keystore internal/sasl internal/fourletter/ask zk/scram zk/kerberos
 internal/cli:     jute zk internal/access internal/auth internal/config internal/limit internal/export internal/policy internal/terminal internal/cli/advice internal/cli/screen internal/cli/subtree internal/cli/rights
-internal/cli/rights: zk internal/auth internal/policy internal/cli/subtree
+internal/cli/rights: zk internal/auth internal/limit internal/policy internal/cli/advice internal/cli/subtree
 internal/cli/advice:
 internal/cli/screen: zk internal/cli/advice internal/export internal/terminal
 internal/cli/subtree: zk internal/cli/advice internal/cli/screen
@@ -107,7 +107,7 @@ var raftOnly = map[string]bool{"internal/storage": true, "internal/quorum": true
 // deterministic packages compute; they never look at the world: what they need of it is
 // passed in. TestTidy holds them to the rest of that: no goroutines, no choice by select.
 var (
-	deterministic = []string{"jute", "internal/auth", "internal/busiest", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
+	deterministic = []string{"jute", "internal/auth", "internal/policy", "internal/limit", "internal/busiest", "internal/tree", "internal/watch", "internal/replica", "internal/quorum"}
 	// dated packages say when something is: they use the types of package time, and TestTidy
 	// keeps them from its clock.
 	dated = []string{"internal/replica", "internal/quorum"}

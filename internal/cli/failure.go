@@ -242,7 +242,9 @@ func codeHint(code zk.Code, e *zk.Error) string {
 	case zk.ErrNotReadOnly:
 		return "this server has lost its quorum and answers reads only"
 	case zk.ErrQuotaExceeded:
-		return "listquota shows the limits of the znodes above"
+		return "listquota shows the quotas of the znodes above, limits list the limits; limits.path in the servers' zoo.cfg sets others"
+	case zk.ErrThrottledOp:
+		return "try again later; the server's log tells why: a limit (ZD-4021, limits list), or its memory or disk (zooid status)"
 	case zk.ErrReconfigDisabled:
 		return "the servers need reconfigEnabled=true"
 	case zk.ErrAuthFailed:

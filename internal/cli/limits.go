@@ -101,7 +101,7 @@ func runLimitsSet(ctx context.Context, s *shell, a *args) error {
 func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) error {
 	old, st, err := s.client.Get(ctx, p.Znode())
 	if err == nil {
-		_, err = s.client.Set(ctx, p.Znode(), []byte(mergeLimits(string(old), text)), st.Version)
+		_, err = s.client.Set(ctx, p.Znode(), []byte(limit.Merge(string(old), text)), st.Version)
 		return err
 	}
 	if !subtree.Gone(err) {
@@ -117,19 +117,6 @@ func (s *shell) changeLimits(ctx context.Context, p limit.Place, text string) er
 	}
 	_, err = s.client.Create(ctx, p.Znode(), []byte(text), zk.ModePersistent, limitsACL)
 	return err
-}
-
-// mergeLimits returns the limits of old that more doesn't name, and more.
-func mergeLimits(old, more string) string {
-	parts := strings.Fields(more)
-	for _, part := range strings.FieldsFunc(old, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
-		name, _, _ := strings.Cut(part, "=")
-		if !slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, name+"=") }) {
-			parts = append(parts, part)
-		}
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " ")
 }
 
 // limitsACL lets everybody read limits, and only who sets them change them.

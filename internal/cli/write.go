@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zooid-project/zooid/internal/cli/advice"
+	"github.com/zooid-project/zooid/internal/cli/rights"
 	"github.com/zooid-project/zooid/internal/cli/screen"
 	"github.com/zooid-project/zooid/internal/cli/subtree"
 	"github.com/zooid-project/zooid/zk"
@@ -117,14 +118,23 @@ func (s *shell) create(ctx context.Context, n *newZnode) (path string, err error
 			return results[len(ops)].Path, nil
 		}
 		if !errors.Is(err, zk.ErrNodeExists) && !subtree.Gone(err) || try == parentTries {
-			return "", err
+			return "", s.limited(ctx, err, append(ops, n.op())...)
 		}
 	}
 	if n.mode == zk.ModePersistentWithTTL || n.mode == zk.ModePersistentSequentialWithTTL {
 		path, _, err = s.client.CreateTTL(ctx, n.path, n.data, n.mode, n.acl, n.ttl)
-		return path, err
+	} else {
+		path, err = s.client.Create(ctx, n.path, n.data, n.mode, n.acl)
 	}
-	return s.client.Create(ctx, n.path, n.data, n.mode, n.acl)
+	return path, s.limited(ctx, err, n.op())
+}
+
+// limited names the limit that writes exceed, if err is that they exceed one.
+func (s *shell) limited(ctx context.Context, err error, writes ...zk.MultiOp) error {
+	if s.chroot() != "" {
+		return err
+	}
+	return rights.Limited(ctx, s.client, err, writes...)
 }
 
 // parentTries bounds how often others may create or delete a parent at the same moment.
@@ -144,7 +154,7 @@ func runSet(ctx context.Context, s *shell, a *args) error {
 	}
 	st, err := s.client.Set(ctx, a.arg(0), data, version)
 	if err != nil {
-		return err
+		return s.limited(ctx, err, zk.SetOp(a.arg(0), data, version))
 	}
 	if s.out.JSON {
 		s.out.Value(znodeJSON{Path: a.arg(0), Stat: screen.ToJSON(st)})

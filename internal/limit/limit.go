@@ -84,7 +84,7 @@ func Parse(s Scope, text string, base Set) (Set, error) {
 	if len(text) > TextBytesMax {
 		return base, fmt.Errorf("the limits take %d bytes; at most %d are read", len(text), TextBytesMax)
 	}
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' }) {
+	for _, part := range parts(text) {
 		name, number, _ := strings.Cut(part, "=")
 		at := slices.Index(kindNames[:], name)
 		if at < 0 || !slices.Contains(kindsOf[s], Kind(at)) {
@@ -97,6 +97,33 @@ func Parse(s Scope, text string, base Set) (Set, error) {
 		base[at] = n
 	}
 	return base, nil
+}
+
+// parts returns the limits of a text.
+func parts(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' })
+}
+
+// Merge returns the text of the limits of old that more doesn't name, and of more.
+func Merge(old, more string) string {
+	var merged []string
+	for _, part := range append(parts(old), parts(more)...) { // the last one of a name counts
+		name, _, _ := strings.Cut(part, "=")
+		merged = slices.DeleteFunc(merged, func(p string) bool { return strings.HasPrefix(p, name+"=") })
+		merged = append(merged, part)
+	}
+	slices.Sort(merged)
+	return strings.Join(merged, " ")
+}
+
+// Exceeded returns the first limit that a number of its kind exceeds, as kind=limit; "" if there is none.
+func (l *Set) Exceeded(numbers *[Kinds]int64) string {
+	for k, most := range l {
+		if most > 0 && numbers[k] > most {
+			return fmt.Sprintf("%s=%d", Kind(k), most)
+		}
+	}
+	return ""
 }
 
 func namesOf(s Scope) string {

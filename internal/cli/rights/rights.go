@@ -1,5 +1,5 @@
-// Package rights tells what a client may do with a znode, by its ACLs and the policy, as far as a client can know: servers
-// tell the names of digest users without the hashes, and not everybody may read the policy.
+// Package rights tells what a client may do with a znode, by its ACLs, the policy and the limits, as far as a client can know:
+// servers tell the names of digest users without the hashes, and not everybody may read the policy.
 package rights
 
 import (
