@@ -348,3 +348,21 @@ func FuzzToken(f *testing.F) {
 		}
 	})
 }
+
+// FuzzKeys: no document of an issuer ends the server, and no key in one is taken that doesn't sign, or is too short.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB","use":"enc"},{"kty":"oct","k":"c2VjcmV0"}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		keys, err := parseKeys(document)
+		if err != nil {
+			return
+		}
+		for _, k := range keys {
+			if !k.IsPublic() || !k.Valid() || k.Use == "enc" {
+				t.Errorf("%q gives the key %+v", document, k)
+			}
+		}
+	})
+}

@@ -365,6 +365,17 @@ func readLists(file string) (lists []*x509.RevocationList, err error) {
 	if err == nil && len(data) > crlBytesMax {
 		err = fmt.Errorf("it has more than %d bytes", crlBytesMax)
 	}
+	if err == nil {
+		lists, err = parseLists(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read revocation lists from %s: %w", file, err)
+	}
+	return lists, nil
+}
+
+// parseLists reads lists in PEM, or one in DER.
+func parseLists(data []byte) (lists []*x509.RevocationList, err error) {
 	blocks := [][]byte{data}
 	if bytes.Contains(data, []byte("-----BEGIN")) {
 		blocks = nil
@@ -375,19 +386,14 @@ func readLists(file string) (lists []*x509.RevocationList, err error) {
 		}
 	}
 	for _, b := range blocks {
+		list, err := x509.ParseRevocationList(b)
 		if err != nil {
-			break
+			return nil, err
 		}
-		var list *x509.RevocationList
-		if list, err = x509.ParseRevocationList(b); err == nil {
-			lists = append(lists, list)
-		}
+		lists = append(lists, list)
 	}
-	if err == nil && len(lists) == 0 {
-		err = errors.New("it holds none")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read revocation lists from %s: %w", file, err)
+	if len(lists) == 0 {
+		return nil, errors.New("it holds none")
 	}
 	return lists, nil
 }

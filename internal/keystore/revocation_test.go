@@ -1,6 +1,7 @@
 package keystore
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,7 +28,7 @@ import (
 
 // A testAuthority issues certificates, and says over HTTP which are withdrawn.
 type testAuthority struct {
-	t       *testing.T
+	t       testing.TB
 	key     *ecdsa.PrivateKey
 	cert    *x509.Certificate
 	url     string
@@ -40,7 +41,18 @@ type testAuthority struct {
 	asked   atomic.Int64
 }
 
-func newTestAuthority(t *testing.T) *testAuthority {
+// newTestAuthority returns an authority that answers at its URL.
+func newTestAuthority(t testing.TB) *testAuthority {
+	t.Helper()
+	a := newSilentAuthority(t)
+	s := httptest.NewServer(a)
+	t.Cleanup(s.Close)
+	a.url = s.URL
+	return a
+}
+
+// newSilentAuthority returns one that answers nowhere.
+func newSilentAuthority(t testing.TB) *testAuthority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -59,9 +71,6 @@ func newTestAuthority(t *testing.T) *testAuthority {
 		t.Fatal(err)
 	}
 	a.serial.Store(1)
-	s := httptest.NewServer(a)
-	t.Cleanup(s.Close)
-	a.url = s.URL
 	return a
 }
 
@@ -321,4 +330,28 @@ func TestRevocationAnswersAreKept(t *testing.T) {
 	if _, err := r.fetch(http.MethodGet, "ldap://x/", nil, 1); err == nil || !strings.Contains(err.Error(), "HTTP") {
 		t.Errorf("ask by LDAP: %v", err)
 	}
+}
+
+// FuzzRevocation: no revocation list and no OCSP answer ends the server, and none but the issuer's own says anything of a
+// certificate.
+func FuzzRevocation(f *testing.F) {
+	a, other := newSilentAuthority(f), newSilentAuthority(f)
+	cert := a.issue(true, true).Leaf
+	list, answer := a.list(), a.answer(cert.SerialNumber)
+	f.Add(list, answer)
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: list}), other.answer(cert.SerialNumber))
+	f.Add(other.list(), []byte(nil))
+	r := newRevocation(true, true, "")
+	f.Fuzz(func(t *testing.T, lists, staple []byte) {
+		if parsed, err := parseLists(lists); err == nil {
+			for _, l := range parsed {
+				if r.covers(l, cert, a.cert, "") == nil && !bytes.Equal(l.Raw, list) {
+					t.Errorf("a list that the issuer didn't sign is taken: %x", l.Raw)
+				}
+			}
+		}
+		if _, err := r.parseOCSP(staple, cert, a.cert); err == nil && !bytes.Contains(staple, answer[len(answer)-64:]) {
+			t.Errorf("an answer that the issuer didn't sign is taken: %x", staple)
+		}
+	})
 }

@@ -41,7 +41,7 @@ func (m mechanism) Begin(string) (zk.SASLLogin, error) {
 	if err != nil {
 		return nil, errors.New("the name or the password has characters that SASLprep (RFC 4013) forbids")
 	}
-	return &login{client.WithMinIterations(iterationsMin).NewConversation()}, nil
+	return &login{exchange: client.WithMinIterations(iterationsMin).NewConversation()}, nil
 }
 
 // String hides the password from logs.
@@ -53,10 +53,17 @@ func (m mechanism) GoString() string { return m.String() }
 // LogValue hides the password from logs.
 func (m mechanism) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-type login struct{ exchange *xdg.ClientConversation }
+type login struct {
+	exchange *xdg.ClientConversation
+	failed   bool
+}
 
 // Step is zk.SASLLogin.Step.
 func (l *login) Step(challenge []byte) (token []byte, done bool, err error) {
+	if l.failed { // the library would go on, and then take an empty proof
+		return nil, false, errors.New("the login has failed")
+	}
+	defer func() { l.failed = err != nil }()
 	if err := checkIterations(string(challenge)); err != nil {
 		return nil, false, err
 	}
