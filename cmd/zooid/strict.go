@@ -15,6 +15,9 @@ func logRisks(cfg *config.Config, log *slog.Logger) {
 	if cfg.PeersUnproved() {
 		log.Warn("ANYBODY WHO REACHES THE PORTS BETWEEN THE SERVERS AT THEIR FIRST START MAY BE ONE OF THEM: there is neither sslQuorum=true nor quorum.secretFile", "code", "ZD-1231")
 	}
+	if cfg.PeersReadable() {
+		log.Warn("what the servers say to each other crosses the network in clear, clients' data and the hashes of their passwords too: there is no sslQuorum=true", "code", "ZD-1233")
+	}
 	if risks := cfg.Risks(); len(risks) > 0 {
 		log.Warn("this configuration leaves doors open, which security.profile=strict closes: "+strings.Join(risks, "; "), "code", "ZD-1230")
 	}

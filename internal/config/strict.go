@@ -88,6 +88,13 @@ func (c *Config) PeersUnproved() bool {
 	return q.Distributed && !q.TLS.Enabled && q.Secret == "" && q.SecretFile == "" && c.remotePeers()
 }
 
+// PeersReadable reports whether whoever sees what servers say to those on other hosts can read it, the clients'
+// data too. A secret of theirs proves who they are and hides nothing.
+func (c *Config) PeersReadable() bool {
+	q := &c.Quorum
+	return q.Distributed && !q.TLS.Enabled && c.remotePeers()
+}
+
 // remotePeers reports whether a server of the ensemble has an address of another host.
 func (c *Config) remotePeers() bool {
 	return slices.ContainsFunc(c.Quorum.Members.Servers, func(m Member) bool {

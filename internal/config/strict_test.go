@@ -19,9 +19,9 @@ func TestRisks(t *testing.T) {
 		"secureClientPort=2281\nsession.apachePasswords=true\n":                                                                 "session.apachePasswords",
 		"secureClientPort=2281\nskipACL=yes\n":                                                                                  "skipACL",
 		"secureClientPort=2281\nadmin.enableServer=true\nadmin.plainRemote=true\n":                                              "admin.plainRemote",
-		"secureClientPort=2281\n" + three:                                                                                       "peers",
+		"secureClientPort=2281\n" + three:                                                                                       "peers, readable",
 		"secureClientPort=2281\nsslQuorum=true\n" + three:                                                                       "",
-		"secureClientPort=2281\nquorum.secretFile=/secret\n" + three:                                                            "",
+		"secureClientPort=2281\nquorum.secretFile=/secret\n" + three:                                                            "readable",
 		"secureClientPort=2281\n" + strings.NewReplacer("h1", "127.0.0.1", "h2", "127.0.0.2", "h3", "localhost").Replace(three): "",
 	} {
 		dir := t.TempDir()
@@ -39,6 +39,9 @@ func TestRisks(t *testing.T) {
 		told := strings.Join(c.Risks(), "; ")
 		if c.PeersUnproved() {
 			told += "peers"
+		}
+		if c.PeersReadable() {
+			told += "readable"
 		}
 		parts := strings.Split(want, ", ")
 		if (told == "") != (want == "") {
