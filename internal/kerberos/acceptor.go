@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jcmturner/gokrb5/v8/keytab"
-	"github.com/jcmturner/gokrb5/v8/service"
-
 	"github.com/zooid-project/zooid/internal/sasl"
 )
 
@@ -24,15 +21,15 @@ type Options struct {
 // Name is the mechanism's.
 const Name = "GSSAPI"
 
-// An Acceptor is GSSAPI with a server's key. It is immutable.
+// An Acceptor is GSSAPI with a server's key. But for its keys, which are those in the keytab, it is immutable.
 type Acceptor struct {
-	settings  *service.Settings
+	keys      *keyFile
 	principal Principal
 	rules     *Rules
 	opt       Options
 }
 
-// New reads the keytab, once.
+// New reads the keytab. Logins find out if it has changed.
 func New(o Options) (*Acceptor, error) {
 	a := &Acceptor{opt: o}
 	var err error
@@ -42,19 +39,10 @@ func New(o Options) (*Acceptor, error) {
 	if a.rules, err = ParseRules(o.Rules, a.principal.Realm); err != nil {
 		return nil, err
 	}
-	keys, err := keytab.Load(o.Keytab)
-	if err != nil {
-		return nil, fmt.Errorf("set up Kerberos: read the keytab %s: %w", o.Keytab, err)
+	a.keys = &keyFile{path: o.Keytab, owner: a.principal}
+	if _, err := a.keys.current(); err != nil {
+		return nil, fmt.Errorf("set up Kerberos: %w", err)
 	}
-	name := strings.Join(a.principal.Names, "/")
-	found := false
-	for _, e := range keys.Entries {
-		found = found || e.Principal.Realm == a.principal.Realm && strings.Join(e.Principal.Components, "/") == name
-	}
-	if !found {
-		return nil, fmt.Errorf("set up Kerberos: the keytab %s has no key of %s; add one by kadmin's ktadd", o.Keytab, o.Principal)
-	}
-	a.settings = service.NewSettings(keys, service.KeytabPrincipal(name), service.DecodePAC(false))
 	return a, nil
 }
 
@@ -126,7 +114,11 @@ func (l *login) step(token []byte) (reply []byte, authorizationID string, err er
 	}
 	switch l.stage {
 	case wantTicket:
-		if l.context, err = accept(token, l.acceptor.settings); err != nil {
+		settings, stale := l.acceptor.keys.current()
+		if l.context, err = accept(token, settings); err != nil {
+			if stale != nil {
+				err = fmt.Errorf("%w (by keys from before the keytab changed: %w)", err, stale)
+			}
 			return nil, "", err
 		}
 		if l.context.mutual {

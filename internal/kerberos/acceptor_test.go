@@ -30,19 +30,34 @@ type realm struct {
 
 func newRealm(t *testing.T) realm {
 	t.Helper()
-	keys := keytab.New()
-	if err := keys.AddEntry(serverName, "HOME", "the server's", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+	r := realm{file: filepath.Join(t.TempDir(), "zookeeper.keytab")}
+	return r.rekeyed(t, serverName, "the server's")
+}
+
+// rekeyed returns the realm after the server got another key, and puts that in the place of the keytab.
+func (r realm) rekeyed(t *testing.T, name, password string) realm {
+	t.Helper()
+	r.keys = keytab.New()
+	if err := r.keys.AddEntry(name, "HOME", password, time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
 		t.Fatal(err)
 	}
-	text, err := keys.Marshal()
+	text, err := r.keys.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := realm{keys, filepath.Join(t.TempDir(), "zookeeper.keytab")}
-	if err := os.WriteFile(r.file, text, 0o600); err != nil {
+	r.replace(t, text)
+	return r
+}
+
+// replace puts other bytes in the place of the keytab.
+func (r realm) replace(t *testing.T, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(r.file+".new", text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	if err := os.Rename(r.file+".new", r.file); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ticket returns a client's first token, and the session key. The ticket is good from begin
@@ -233,4 +248,50 @@ func FuzzToken(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReplacedKeytab: a keytab that is replaced counts for the next login. One that can't be used doesn't: the keys from
+// before go on, and who fails by them is told why.
+func TestReplacedKeytab(t *testing.T) {
+	t.Parallel()
+	old := newRealm(t)
+	a, err := New(Options{Keytab: old.file, Principal: serverName + "@HOME"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(r realm) error {
+		now := time.Now()
+		first, _, _ := r.ticket(t, "ann", nil, now.Add(-time.Hour), now.Add(time.Hour))
+		_, _, _, err := a.Begin().Step(first)
+		return err
+	}
+	if err := try(old); err != nil {
+		t.Fatal(err)
+	}
+	next := old.rekeyed(t, serverName, "another")
+	if err := try(next); err != nil {
+		t.Errorf("by the key in the new keytab: %v", err)
+	}
+	if err := try(old); err == nil {
+		t.Error("a ticket by the key from before is taken")
+	}
+	for what, spoil := range map[string]func(){
+		"garbage":       func() { next.replace(t, []byte{5, 2, 0, 0, 0, 200, 1}) },
+		"empty":         func() { next.replace(t, nil) },
+		"somebody's":    func() { next.rekeyed(t, "http/localhost", "third") },
+		"not there":     func() { os.Remove(next.file) },
+		"not yet again": func() {},
+	} {
+		spoil()
+		if err := try(next); err != nil {
+			t.Errorf("%s: by the key from before: %v", what, err)
+		}
+		if err := try(old); err == nil || !strings.Contains(err.Error(), "keytab") {
+			t.Errorf("%s: who fails is told %v", what, err)
+		}
+	}
+	last := next.rekeyed(t, serverName, "fourth")
+	if err := try(last); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
 }
