@@ -107,7 +107,7 @@ type Limits struct {
 	MaxClientCnxns     int           // connections of one address; 0 or -1 has no limit
 	ListenBacklog      int           // connections that wait to be accepted; -1 is the system's limit
 	JuteMaxBuffer      int           // bytes of the largest request
-	TLSHandshakes      int           // TLS handshakes at once; -1 has no limit
+	TLSHandshakes      int           // TLS handshakes at once, a tenth of them of one address; -1 has no limit
 	SessionlessTimeout time.Duration // a connection without a session is closed after this
 	TCPKeepAlive       bool          // the system probes client connections on which nothing moves
 	Connection         string        // limits of each connection, where zooid limits sets none

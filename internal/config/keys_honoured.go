@@ -85,7 +85,8 @@ func limitKeys() []key {
 		honour("clientPortListenBacklog", inFile, integer, "-1", func(c *Config) any { return &c.Limits.ListenBacklog }).in(-1, int32Max).orBelow(),
 		honour("jute.maxbuffer", onlyD, javaInt, "1048575", func(c *Config) any { return &c.Limits.JuteMaxBuffer }).in(1, juteMaxBufferMax).
 			because("a larger write could hold the servers up until they elect another leader; keep such data elsewhere and its address here"),
-		honour("netty.server.outstandingHandshake.limit", asProp, integer, "-1", func(c *Config) any { return &c.Limits.TLSHandshakes }).in(-1, int32Max).orBelow(),
+		honour("netty.server.outstandingHandshake.limit", asProp, integer, "10000", func(c *Config) any { return &c.Limits.TLSHandshakes }).
+			in(-1, int32Max).orBelow().was("-1"),
 		honour("nio.sessionlessCnxnTimeout", asProp, millis, "10000", func(c *Config) any { return &c.Limits.SessionlessTimeout }).in(1, int32Max),
 		honour("clientTcpKeepAlive", asProp, boolean, "false", func(c *Config) any { return &c.Limits.TCPKeepAlive }),
 	}

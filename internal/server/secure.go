@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,8 @@ type SecureOptions struct {
 	// Check, if not nil, judges again the certificates that a client has shown (Options.RecheckInterval).
 	Check func(shown []*x509.Certificate) error
 	// HandshakesMax bounds the handshakes at a time
-	// (netty.server.outstandingHandshake.limit); 0 or less for no limit.
+	// (netty.server.outstandingHandshake.limit); 0 or less for no limit. One address
+	// has a tenth of them, and handshakesOfAddressMin at least.
 	HandshakesMax int
 	// DropEarly refuses handshakes while the server isn't serving
 	// (netty.server.earlyDropSecureConnectionHandshakes).
@@ -40,7 +42,47 @@ const tlsHandshakeRecord = 0x16
 // secureCounts are the numbers of TLS that gauges show.
 type secureCounts struct {
 	handshakes              atomic.Int64 // under way
+	byAddress               addressCounts
 	plainLocal, plainRemote atomic.Int64 // connections without TLS since the start, if there could be TLS
+}
+
+// handshakesOfAddressMin is how many handshakes an address may have under way in any case.
+const handshakesOfAddressMin = 16
+
+// addressCounts are numbers of handshakes under way, by the client's address.
+type addressCounts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// add counts one more, or one less, and returns how many there are.
+func (a *addressCounts) add(address string, n int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n == nil {
+		a.n = map[string]int{}
+	}
+	a.n[address] += n
+	now := a.n[address]
+	if now == 0 {
+		delete(a.n, address)
+	}
+	return now
+}
+
+// crowded returns an error if the handshakes under way, this one of an address among them, are too many.
+func (s *Server) crowded(address string) error {
+	limit := s.opt.Secure.HandshakesMax
+	if limit <= 0 {
+		return nil
+	}
+	if n := s.secure.handshakes.Load(); n > int64(limit) {
+		return fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)", limit)
+	}
+	if most := max(limit/10, handshakesOfAddressMin); s.secure.byAddress.add(address, 0) > most {
+		return fmt.Errorf("there are %d handshakes of its address under way, the most allowed (a tenth of netty.server.outstandingHandshake.limit)", most)
+	}
+	return nil
 }
 
 // countPlain counts a connection that could have come over TLS and didn't.
@@ -74,10 +116,16 @@ func (s *Server) openSecure(nc net.Conn, head []byte) (net.Conn, *replica.Client
 // startTLS shakes hands, within the time that a connection has until its session,
 // and returns the identities the client has by its address and certificate.
 func (s *Server) startTLS(nc net.Conn) (*tls.Conn, []jute.ID, error) {
-	defer s.secure.handshakes.Add(-1)
-	if n, limit := s.secure.handshakes.Add(1), s.opt.Secure.HandshakesMax; limit > 0 && n > int64(limit) {
+	address := auth.Neighbourhood(addressID(nc.RemoteAddr().String()).ID)
+	s.secure.handshakes.Add(1)
+	s.secure.byAddress.add(address, 1)
+	defer func() {
+		s.secure.handshakes.Add(-1)
+		s.secure.byAddress.add(address, -1)
+	}()
+	if err := s.crowded(address); err != nil {
 		s.meters.HandshakesExceeded.Inc()
-		return nil, nil, fmt.Errorf("there are %d handshakes under way, the most allowed (netty.server.outstandingHandshake.limit)", limit)
+		return nil, nil, err
 	}
 	if s.opt.Secure.DropEarly && !s.Status().Serving {
 		return nil, nil, errors.New("the server is not serving yet (netty.server.earlyDropSecureConnectionHandshakes)")

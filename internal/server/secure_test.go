@@ -270,6 +270,34 @@ func TestHandshakeLimit(t *testing.T) {
 	}
 }
 
+// TestHandshakesOfAddress: an address has a tenth of the handshakes, or a few if that is less; others have the rest.
+func TestHandshakesOfAddress(t *testing.T) {
+	t.Parallel()
+	s, _, secure := openSecure(t, "none", func(o *Options) { o.Secure.HandshakesMax = 10 * (handshakesOfAddressMin + 1) })
+	for range handshakesOfAddressMin + 1 {
+		dawdler, err := net.Dial("tcp", secure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dawdler.Close()
+	}
+	awaitCount(t, "as many handshakes are under way as an address may have", s.secure.handshakes.Load, handshakesOfAddressMin+1)
+	if session(t, secure, "") != nil {
+		t.Error("a session beyond the limit of its address")
+	}
+	if n := s.meters.HandshakesExceeded.Value(); n != 1 {
+		t.Errorf("%d handshakes exceeded, want 1", n)
+	}
+	s.secure.byAddress.add("10.0.0.1", handshakesOfAddressMin+1)
+	if err := s.crowded("10.0.0.1"); err != nil {
+		t.Errorf("another address, with as many as it may have: %v", err)
+	}
+	s.secure.byAddress.add("10.0.0.1", 1)
+	if err := s.crowded("10.0.0.1"); err == nil {
+		t.Error("another address has one handshake too many")
+	}
+}
+
 // TestSecureDawdler: who never finishes its handshake is cut off.
 func TestSecureDawdler(t *testing.T) {
 	t.Parallel()
