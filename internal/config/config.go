@@ -222,6 +222,7 @@ type TLS struct {
 	CRL                      bool          // certificates that the lists at their distribution points revoke aren't taken, nor those whose list can't be had
 	OCSP                     bool          // certificates that their OCSP responder revokes aren't taken, nor those about which nothing can be found out
 	CRLFile                  string        // a file with revocation lists, in PEM, which is read anew for each certificate
+	StapleFile               string        // a file with the issuer's OCSP answer about the server's certificate, in DER, for clients that ask for it
 	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
 	PortUnification          bool          // TLS and plain on the client port
 	DropHandshakesEarly      bool          // refuse handshakes while not serving

@@ -21,6 +21,7 @@ func tlsKeys(prefix string, w where, of func(*Config) *TLS) []key {
 		honour(prefix+"allowReverseDnsLookup", w, boolean, "false", func(c *Config) any { return &of(c).ReverseDNS }),
 		honour(prefix+"crl", w, boolean, "false", func(c *Config) any { return &of(c).CRL }),
 		honour(prefix+"ocsp", w, boolean, "false", func(c *Config) any { return &of(c).OCSP }),
+		honour(prefix+"ocspStapleFile", w, path, "", func(c *Config) any { return &of(c).StapleFile }),
 		honour(prefix+"crlFile", w, path, "", func(c *Config) any { return &of(c).CRLFile }),
 		honour(prefix+"clientAuth", w, text, "need", func(c *Config) any { return &of(c).ClientAuth }).of("none", "want", "need"),
 		detection,

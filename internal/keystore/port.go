@@ -29,6 +29,8 @@ type Options struct {
 	CRL, OCSP        bool   // crl, ocsp: certificates that were withdrawn aren't taken
 	CRLFile          string // crlFile: revocation lists beside those that certificates name
 
+	StapleFile string // ocspStapleFile: the issuer's answer about the port's own certificate, for clients that ask
+
 	// Reloaded is called after each attempt to read stores whose files have changed, with
 	// the reason if it failed; the stores read before stay in use then. The same failure is told again after
 	// remindEvery. It is called during a handshake and must not block. It may be nil.
@@ -66,6 +68,17 @@ type current struct {
 	*tls.Config
 	chains []*x509.Certificate // of Config.Certificates
 	trust  *trusted            // nil if certificates are neither asked for nor dialled with
+
+	bare        *tls.Config // Config without what is stapled, for when that is out of date
+	stapleUntil time.Time
+}
+
+// inForce returns the configuration of now.
+func (c *current) inForce() *tls.Config {
+	if time.Now().After(c.stapleUntil) {
+		return c.bare
+	}
+	return c.Config
 }
 
 // NewPort reads the stores and returns the port, or an error that names the file
@@ -137,6 +150,10 @@ func (p *Port) build() (*current, error) {
 		}
 		c.ClientCAs = c.trust.pool
 	}
+	c.bare = c.Config.Clone()
+	if c.Certificates, c.stapleUntil, err = stapled(certs, p.opt.StapleFile); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -145,9 +162,9 @@ func (p *Port) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	p.refresh()
 	now := p.current.Load()
 	if p.clientAuth == tls.NoClientCert {
-		return now.Config, nil
+		return now.inForce(), nil
 	}
-	cfg := now.Clone()
+	cfg := now.inForce().Clone()
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {
 			return nil // RequireAnyClientCert has refused it where one is needed
@@ -203,8 +220,8 @@ func (p *Port) verifyAddr(ctx context.Context, addr net.Addr, cert *x509.Certifi
 	return errors.Join(wrong, err)
 }
 
-// filesPerPort are two stores and their password files.
-const filesPerPort = 4
+// filesPerPort are two stores and their password files, and what is stapled.
+const filesPerPort = 5
 
 // A fileMark tells whether a file has changed.
 type fileMark struct {
@@ -214,7 +231,7 @@ type fileMark struct {
 }
 
 func (p *Port) marks() (marks [filesPerPort]fileMark) {
-	for i, path := range []string{p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath} {
+	for i, path := range []string{p.opt.Keys.Location, p.opt.Keys.PasswordPath, p.opt.Trust.Location, p.opt.Trust.PasswordPath, p.opt.StapleFile} {
 		if st, err := os.Stat(path); err == nil {
 			marks[i] = fileMark{st.ModTime(), st.Size(), st.Mode()}
 		}

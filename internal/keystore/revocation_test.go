@@ -355,3 +355,75 @@ func FuzzRevocation(f *testing.F) {
 		}
 	})
 }
+
+// TestStapled: a port shows what its issuer says of its certificate while that is true, and follows the file; an answer
+// about another certificate, or that it was revoked, isn't taken.
+func TestStapled(t *testing.T) {
+	t.Parallel()
+	a := newTestAuthority(t)
+	cert := a.issue(false, true)
+	file := filepath.Join(t.TempDir(), "staple.der")
+	write := func(answer []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, answer, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := Store{Location: pemFile(t, cert.Certificate[0], cert.PrivateKey)}
+	o := Options{Keys: keys, ClientAuth: "none", StapleFile: file}
+	if _, err := NewPort(o); err == nil {
+		t.Error("a file that isn't there is taken")
+	}
+	for what, answer := range map[string][]byte{"another's": a.answer(big.NewInt(99)), "garbage": []byte("x")} {
+		write(answer)
+		if _, err := NewPort(o); err == nil {
+			t.Errorf("%s answer is taken", what)
+		}
+	}
+	a.revoked.Store(cert.Leaf.SerialNumber.Int64())
+	write(a.answer(cert.Leaf.SerialNumber))
+	if _, err := NewPort(o); err == nil {
+		t.Error("an answer that the certificate was revoked is taken")
+	}
+	a.revoked.Store(0)
+	good := a.answer(cert.Leaf.SerialNumber)
+	write(good)
+	p, err := NewPort(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shownStaple(t, p); !bytes.Equal(got, good) {
+		t.Errorf("%x is stapled", got)
+	}
+	next := a.answer(cert.Leaf.SerialNumber) // signed anew
+	write(next)
+	if err := p.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if got := shownStaple(t, p); !bytes.Equal(got, next) {
+		t.Errorf("%x is stapled after the file has changed", got)
+	}
+	a.expired.Store(true)
+	write(a.answer(cert.Leaf.SerialNumber))
+	if err := p.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if got := shownStaple(t, p); got != nil {
+		t.Errorf("%x is stapled, which is out of date", got)
+	}
+}
+
+// shownStaple returns what a port staples for a client.
+func shownStaple(t *testing.T, p *Port) []byte {
+	t.Helper()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	go tls.Server(near, p.Config()).Handshake()
+	client := tls.Client(far, &tls.Config{InsecureSkipVerify: true})
+	client.SetDeadline(time.Now().Add(30 * time.Second))
+	if err := client.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return client.ConnectionState().OCSPResponse
+}
