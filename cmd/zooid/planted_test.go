@@ -41,7 +41,7 @@ const storePassword = "apassword"
 // the audit log, nor in what four-letter words, the admin server, the metrics endpoint, and the tools say of a server.
 func TestPlantedSecrets(t *testing.T) {
 	t.Parallel()
-	p := plant(t)
+	p := plantAll(t)
 	p.login()
 	p.offend()
 	p.ask()
@@ -83,7 +83,7 @@ func secretKeys(t *testing.T) (names []string) {
 }
 
 // plant starts the server.
-func plant(t *testing.T) *plantation {
+func plantAll(t *testing.T) *plantation {
 	t.Helper()
 	stores, dir := filepath.Join("..", "..", "internal", "keystore", "testdata"), t.TempDir()
 	p := &plantation{
