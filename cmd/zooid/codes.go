@@ -47,7 +47,7 @@ func codeOfKind(err error) string {
 		return "ZD-3408"
 	case is[*server.PanicError](err):
 		return "ZD-3420"
-	case errors.Is(err, server.ErrTwin):
+	case errors.Is(err, server.ErrDuplicateID):
 		return "ZD-1116"
 	case errors.Is(err, syscall.EWOULDBLOCK): // flock
 		return "ZD-1113"

@@ -27,7 +27,7 @@ func TestCodesOfErrors(t *testing.T) {
 		"ZD-3406": &server.DivergedError{},
 		"ZD-3408": &server.UndecidedError{},
 		"ZD-3420": &server.PanicError{},
-		"ZD-1116": fmt.Errorf("%w: here", server.ErrTwin),
+		"ZD-1116": fmt.Errorf("%w: here", server.ErrDuplicateID),
 		"ZD-1113": syscall.EWOULDBLOCK,
 		"ZD-1114": syscall.ENOSPC,
 	} {

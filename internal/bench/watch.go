@@ -16,7 +16,7 @@ import (
 // watches are set, then there is a change and everybody hears of it.
 type fanOut struct {
 	conns []*wire.Conn // the one that makes the change, then the watchers
-	ears  *wire.Poll
+	epoll *wire.Poll
 	delay []time.Duration // of each watcher in this round
 
 	look, set []byte // what the first sends in the two halves
@@ -32,14 +32,14 @@ func (f *fanOut) round(ctx context.Context) (last time.Duration, err error) {
 		}
 		request = f.arm
 	}
-	if err := f.ears.Each(ctx, func(_ int, frame []byte) error { return expect(frame, false) }); err != nil {
+	if err := f.epoll.Each(ctx, func(_ int, frame []byte) error { return expect(frame, false) }); err != nil {
 		return 0, fmt.Errorf("set a watch: %w", err)
 	}
 	begin := time.Now()
 	if err := f.send(0, f.set); err != nil {
 		return 0, fmt.Errorf("change the watched znode: %w", err)
 	}
-	err = f.ears.Each(ctx, func(i int, frame []byte) error {
+	err = f.epoll.Each(ctx, func(i int, frame []byte) error {
 		if i > 0 {
 			f.delay[i-1] = time.Since(begin)
 			last = f.delay[i-1]
@@ -88,7 +88,7 @@ func runWatch(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	defer e.Close()
-	f := &fanOut{conns: conns, ears: e, delay: make([]time.Duration, t.keys),
+	f := &fanOut{conns: conns, epoll: e, delay: make([]time.Duration, t.keys),
 		look: wire.GetFrame(t.base, false), set: wire.SetFrame(t.base, t.value()), arm: wire.GetFrame(t.base, true)}
 	return t.changes(ctx, f)
 }

@@ -41,10 +41,10 @@ func Check(h *history.History, opt Options) (rep *Report) {
 	})
 	c.items = items
 	c.sweep(items)
-	c.hear()
+	c.watchEvents()
 	c.checkDumps()
 	c.immortals()
-	c.rep.Unplaced = c.unanswered
+	c.rep.Unplaced = c.openWrites
 	c.rep.Stale.fill(c.samples, c.rep.Reads)
 	c.rep.Took = time.Since(start)
 	return c.rep

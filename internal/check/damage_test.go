@@ -18,19 +18,19 @@ type damage struct {
 	want Rule
 	on   string // kind of history it needs: "calm", "gentle", "crashes", "logs", "unnumbered", "dumps"
 	opt  func(*Options)
-	do   func(d *patient) bool // false: this history offers no place for it
+	do   func(d *mutation) bool // false: this history offers no place for it
 }
 
-// A patient is a copy of a history about to be damaged.
-type patient struct {
+// A mutation is a copy of a history about to be damaged.
+type mutation struct {
 	h   *history.History
 	rng *rand.Rand
 	opt *Options
 	req []int // for each event that is a reply, the index of its request, else -1
 }
 
-func newPatient(h *history.History, rng *rand.Rand, opt *Options) *patient {
-	d := &patient{h: &history.History{WallStart: h.WallStart, Events: slices.Clone(h.Events)}, rng: rng, opt: opt}
+func newMutation(h *history.History, rng *rand.Rand, opt *Options) *mutation {
+	d := &mutation{h: &history.History{WallStart: h.WallStart, Events: slices.Clone(h.Events)}, rng: rng, opt: opt}
 	for _, s := range h.Servers {
 		d.h.Servers = append(d.h.Servers, history.ServerLog{Server: s.Server, Entries: slices.Clone(s.Entries)})
 	}
@@ -50,14 +50,14 @@ func newPatient(h *history.History, rng *rand.Rand, opt *Options) *patient {
 	return d
 }
 
-func (d *patient) op(i int) jute.Op { return d.h.Events[d.req[i]].Op() }
+func (d *mutation) op(i int) jute.Op { return d.h.Events[d.req[i]].Op() }
 
-func (d *patient) path(i int) string {
+func (d *mutation) path(i int) string {
 	return jute.NewDecoder(d.h.Events[d.req[i]].Body).String()
 }
 
 // pick returns the index of a random event that fits, -1 if none does.
-func (d *patient) pick(fits func(i int, e *history.Event) bool) int {
+func (d *mutation) pick(fits func(i int, e *history.Event) bool) int {
 	var list []int
 	for i := range d.h.Events {
 		if fits(i, &d.h.Events[i]) {
@@ -71,30 +71,30 @@ func (d *patient) pick(fits func(i int, e *history.Event) bool) int {
 }
 
 // pickReply picks an answered request of one of ops with the given code.
-func (d *patient) pickReply(code jute.Code, fits func(i int, e *history.Event) bool, ops ...jute.Op) int {
+func (d *mutation) pickReply(code jute.Code, fits func(i int, e *history.Event) bool, ops ...jute.Op) int {
 	return d.pick(func(i int, e *history.Event) bool {
 		return e.Kind == history.KindReply && d.req[i] >= 0 && e.Code() == code && slices.Contains(ops, d.op(i)) && (fits == nil || fits(i, e))
 	})
 }
 
-func (d *patient) remove(i int) {
+func (d *mutation) remove(i int) {
 	d.h.Events = slices.Delete(d.h.Events, i, i+1)
 }
 
-func (d *patient) insert(i int, e history.Event) {
+func (d *mutation) insert(i int, e history.Event) {
 	e.Time = d.h.Events[min(i, len(d.h.Events)-1)].Time
 	d.h.Events = slices.Insert(d.h.Events, i, e)
 }
 
 // body gives an event a body of its own to write into.
-func (d *patient) body(i int) []byte {
+func (d *mutation) body(i int) []byte {
 	e := &d.h.Events[i]
 	e.Body = bytes.Clone(e.Body)
 	return e.Body
 }
 
 // next returns the next event on i's connection that fits.
-func (d *patient) next(i int, fits func(e *history.Event) bool) int {
+func (d *mutation) next(i int, fits func(e *history.Event) bool) int {
 	for j := i + 1; j < len(d.h.Events); j++ {
 		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && fits(e) {
 			return j
@@ -103,14 +103,14 @@ func (d *patient) next(i int, fits func(e *history.Event) bool) int {
 	return -1
 }
 
-func (d *patient) stat(i int) jute.Stat {
+func (d *mutation) stat(i int) jute.Stat {
 	g, _ := lastStat(d.op(i), d.h.Events[i].Body)
 	return g
 }
 
 // bend returns a damage to one field of the Stat of a read.
 func bend(name string, offset, size int, rule Rule, ops ...jute.Op) damage {
-	return damage{name: "wrong " + name, want: rule, on: "calm", do: func(d *patient) bool {
+	return damage{name: "wrong " + name, want: rule, on: "calm", do: func(d *mutation) bool {
 		seen := map[int64]int{}
 		for i := range d.h.Events {
 			if d.req[i] >= 0 && d.h.Events[i].Code() == jute.OK && d.op(i) == jute.OpGetData {
@@ -138,7 +138,7 @@ func isReply(e *history.Event) bool { return e.Kind == history.KindReply && e.Zx
 
 // notification picks a numbered notification that a later reply on its
 // connection shows, for a persistent watch or for a one-shot one.
-func (d *patient) notification(persistent bool) int {
+func (d *mutation) notification(persistent bool) int {
 	c := d.swept()
 	return d.pick(func(i int, e *history.Event) bool {
 		if e.Kind != history.KindNotification || e.Zxid <= 0 || d.next(i, func(r *history.Event) bool { return isReply(r) && r.Zxid >= e.Zxid }) < 0 {
@@ -202,7 +202,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 				if x.opt != nil {
 					x.opt(&opt)
 				}
-				d := newPatient(h, rand.New(rand.NewPCG(uint64(n), 3)), &opt)
+				d := newMutation(h, rand.New(rand.NewPCG(uint64(n), 3)), &opt)
 				if !x.do(d) {
 					continue
 				}

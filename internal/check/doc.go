@@ -17,8 +17,8 @@
 //     (model.go, apply.go) and compares its result, and compares each read with
 //     the state it claims to show (read.go). It keeps every connection's watch
 //     tables (watch.go) and so learns what each connection should hear. A second
-//     goroutine decodes what the sweep needs, ahead of it (ahead.go).
-//  3. hear.go lays beside that what each connection heard.
+//     goroutine decodes what the sweep needs, ahead of it (prefetch.go).
+//  3. watchevents.go compares that with what each connection got.
 //
 // The model is a map from path to the list of the znode's states by zxid, newest
 // first. It shares no code with the server's tree, only the words on the wire
@@ -28,9 +28,9 @@
 //
 // A write whose reply was lost may have happened or not, and nobody tells when a
 // session expired. If the history holds the servers' logs (serverlog.go) they
-// decide, and the check is exact. If not, such things are maybes (maybe.go):
+// decide, and the check is exact. If not, such changes count as unanswered (unanswered.go):
 // they happen in the model when something shows that they did (evidence.go). A
-// mismatch that a maybe might explain in a way the search didn't find is counted
+// mismatch that an unanswered change might explain in a way the search didn't find is counted
 // in [Report].Undecided instead of being called a violation, and the znodes it
 // rests on are left alone until a read tells everything about them again.
 //

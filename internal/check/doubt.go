@@ -6,10 +6,10 @@ import "github.com/zooid-project/zooid/jute"
 // where that is; nothing in it counts when the servers' logs are at hand.
 
 // guessing says whether, at zxid and at the time of the event looked at, the
-// model may differ from the servers' state anywhere: some maybe is open, or was
+// model may differ from the servers' state anywhere: some unanswered change is open, or was
 // placed on a guess.
 func (c *checker) guessing(zxid int64) bool {
-	for _, b := range c.maybes {
+	for _, b := range c.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid && (b.o != nil || c.now >= b.deadline()) {
 			return true
 		}
@@ -19,7 +19,7 @@ func (c *checker) guessing(zxid int64) bool {
 
 // closed returns the zxid from which on b can't happen any more, 0 if none is
 // known.
-func (b *maybe) closed() int64 {
+func (b *unanswered) closed() int64 {
 	z := b.before
 	if b.s != nil && b.s.endZxid != 0 && (z == 0 || b.s.endZxid < z) {
 		z = b.s.endZxid
@@ -27,10 +27,10 @@ func (b *maybe) closed() int64 {
 	return z
 }
 
-// tainted says whether n's state at zxid rests on a guess: a maybe that touched
+// tainted says whether n's state at zxid rests on a guess: an unanswered change that touched
 // it, or may have, and that no agreeing read has settled since.
 func (c *checker) tainted(n *node, zxid int64) bool {
-	for _, b := range n.maybes {
+	for _, b := range n.unanswered {
 		if b.after < zxid && (!b.placed || b.guessed) {
 			if z := b.closed(); z == 0 || n.verified < z {
 				return true
@@ -50,8 +50,8 @@ func (c *checker) undecide(nodes []*node, zxid int64) bool {
 	for _, n := range nodes {
 		if n.path != "/" && !n.opaque {
 			n.opaque, n.lost = true, true
-			if n.deafFrom == 0 {
-				n.deafFrom = zxid
+			if n.watchersLostFrom == 0 {
+				n.watchersLostFrom = zxid
 			}
 		}
 	}
@@ -131,13 +131,13 @@ func (c *checker) recover(n *node, op jute.Op, w *shown) {
 // inDoubt says whether an unanswered write or a session's end that nothing
 // dates may have touched n, or a child of it, by zxid.
 func (c *checker) inDoubt(n *node, zxid int64) bool {
-	for _, b := range n.maybes {
+	for _, b := range n.unanswered {
 		if (!b.placed || b.guessed) && b.after < zxid {
 			return true
 		}
 	}
 	if n.parent != nil {
-		for _, b := range n.parent.maybes {
+		for _, b := range n.parent.unanswered {
 			if b.o != nil && (!b.placed || b.guessed) && b.after < zxid {
 				return true // a sequential create, perhaps, whose name isn't known
 			}
@@ -161,7 +161,7 @@ func (c *checker) excuse(k *conn, n *node, zxid int64) bool {
 	case c.exact:
 		return false
 	case c.opt.NotificationsUnnumbered:
-		if !c.guessing(k.maxHeard + 1) {
+		if !c.guessing(k.maxSeen + 1) {
 			return false
 		}
 	case zxid <= 0 && !c.inDoubt(n, k.max), zxid > 0 && !c.inDoubt(n, zxid):

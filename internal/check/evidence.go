@@ -225,7 +225,7 @@ func (c *checker) evidenceUpTo(zxid int64) {
 	}
 }
 
-// prove finds the maybe that happened at zxid.
+// prove finds the unanswered change that happened at zxid.
 func (c *checker) prove(zxid int64, proofs []evidence) {
 	var nodes []*node
 	for i := range proofs {
@@ -243,8 +243,8 @@ func (c *checker) prove(zxid int64, proofs []evidence) {
 	c.premature = false
 }
 
-func (c *checker) proveBy(zxid int64, proofs []evidence, list []*maybe) bool {
-	var best *maybe
+func (c *checker) proveBy(zxid int64, proofs []evidence, list []*unanswered) bool {
+	var best *unanswered
 	bestVerdict, fits := -2, 0 // fits that later reads don't contradict
 	for _, b := range list {
 		c.placing = c.placing[:0]
@@ -275,10 +275,10 @@ func (c *checker) proveBy(zxid int64, proofs []evidence, list []*maybe) bool {
 	return true
 }
 
-// proveTogether finds a maybe that happened at zxid and makes sense only after
+// proveTogether finds an unanswered change that happened at zxid and makes sense only after
 // others that nothing dates, such as two containers reaped one after the other
 // before anybody looked.
-func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*maybe) bool {
+func (c *checker) proveTogether(zxid int64, proofs []evidence, list []*unanswered) bool {
 	tries := explainTries
 	for _, b := range list {
 		c.placing = c.placing[:0]
@@ -312,7 +312,7 @@ func firstSeen(proofs []evidence) int {
 
 // lostPredecessor finds a write that happened though an earlier one of its
 // connection can't have.
-func (c *checker) lostPredecessor(zxid int64, list []*maybe, proofs []evidence) bool {
+func (c *checker) lostPredecessor(zxid int64, list []*unanswered, proofs []evidence) bool {
 	for _, b := range list {
 		lost := c.certain(b, zxid)
 		if b.o == nil || len(lost) == 0 {

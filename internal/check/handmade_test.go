@@ -8,44 +8,44 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A scribe writes histories by hand, one event per line.
-type scribe struct {
+// A historyBuilder writes histories by hand, one event per line.
+type historyBuilder struct {
 	h   history.History
 	xid int32
 }
 
-func (s *scribe) add(e history.Event) *scribe {
+func (s *historyBuilder) add(e history.Event) *historyBuilder {
 	e.Time = int64(len(s.h.Events)+1) * 1e6
 	s.h.Events = append(s.h.Events, e)
 	return s
 }
 
-func (s *scribe) session(conn int32, id int64) *scribe {
+func (s *historyBuilder) session(conn int32, id int64) *historyBuilder {
 	s.add(history.Event{Kind: history.KindConnect, Conn: conn, Num: 1000})
 	return s.add(history.Event{Kind: history.KindConnected, Conn: conn, Session: id, Num: 1000})
 }
 
-func (s *scribe) ask(conn int32, op jute.Op, body []byte) int32 {
+func (s *historyBuilder) ask(conn int32, op jute.Op, body []byte) int32 {
 	s.xid++
 	s.add(history.Event{Kind: history.KindRequest, Conn: conn, Xid: s.xid, Num: int32(op), Body: body})
 	return s.xid
 }
 
-func (s *scribe) answer(conn, xid int32, zxid int64, code jute.Code, body []byte) *scribe {
+func (s *historyBuilder) answer(conn, xid int32, zxid int64, code jute.Code, body []byte) *historyBuilder {
 	return s.add(history.Event{Kind: history.KindReply, Conn: conn, Xid: xid, Zxid: zxid, Num: int32(code), Body: body})
 }
 
-func (s *scribe) tell(conn int32, zxid int64, typ jute.EventType, path string) *scribe {
+func (s *historyBuilder) tell(conn int32, zxid int64, typ jute.EventType, path string) *historyBuilder {
 	w := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
 	return s.add(history.Event{Kind: history.KindNotification, Conn: conn, Zxid: zxid, Body: w.Append(nil)})
 }
 
-func (s *scribe) create(conn int32, zxid int64, path, data string, mode jute.CreateMode) *scribe {
+func (s *historyBuilder) create(conn int32, zxid int64, path, data string, mode jute.CreateMode) *historyBuilder {
 	q := jute.CreateRequest{Path: path, Data: []byte(data), ACL: jute.WorldACL(jute.PermAll), Flags: mode}
 	return s.answer(conn, s.ask(conn, jute.OpCreate, q.Append(nil)), zxid, jute.OK, jute.AppendString(nil, path))
 }
 
-func (s *scribe) container(conn int32, zxid int64, path string) *scribe {
+func (s *historyBuilder) container(conn int32, zxid int64, path string) *historyBuilder {
 	q := jute.CreateRequest{Path: path, Data: []byte{}, ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeContainer}
 	g := jute.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid}
 	return s.answer(conn, s.ask(conn, jute.OpCreateContainer, q.Append(nil)), zxid, jute.OK, g.Append(jute.AppendString(nil, path)))
@@ -69,18 +69,18 @@ func dataReply(data string, g jute.Stat) []byte {
 func TestHandMadeHistories(t *testing.T) {
 	fresh := jute.Stat{Czxid: 2, Mzxid: 2, Pzxid: 2}
 	set := jute.Stat{Czxid: 2, Mzxid: 3, Pzxid: 2, Version: 1, DataLength: 1}
-	ahead := func(s *scribe) {
+	ahead := func(s *historyBuilder) {
 		s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 		s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("y", set))
 		s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
 	}
-	reader := func(s *scribe) {
+	reader := func(s *historyBuilder) {
 		s.session(0, 1).session(1, 5).create(1, 2, "/a", "x", 0)
 		s.answer(0, s.ask(0, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
 		s.answer(0, s.ask(0, jute.OpCloseSession, nil), 2, jute.OK, nil)
 	}
-	resume := func(s *scribe, timeout int32) {
+	resume := func(s *historyBuilder, timeout int32) {
 		session := int64(1)
 		s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 		s.add(history.Event{Kind: history.KindConnect, Conn: 2, Session: session, Num: 1000, Zxid: 2})
@@ -89,56 +89,56 @@ func TestHandMadeHistories(t *testing.T) {
 		}
 		s.add(history.Event{Kind: history.KindConnected, Conn: 2, Session: session, Num: timeout})
 	}
-	refused := func(s *scribe) {
+	refused := func(s *historyBuilder) {
 		s.session(0, 1)
 		resume(s, 0)
 	}
 	for _, c := range []struct {
 		name  string
-		write func(s *scribe)
+		write func(s *historyBuilder)
 		want  []Rule
 		opt   Options
 
 		undecided int
 	}{
-		{"write and read", func(s *scribe) {
+		{"write and read", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", 0)
 			s.answer(0, s.ask(0, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
 		}, nil, Options{}, 0},
-		{"a reader behind sees the past at the zxid of the past", func(s *scribe) {
+		{"a reader behind sees the past at the zxid of the past", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 2, jute.OK, dataReply("x", fresh))
 		}, nil, Options{}, 0},
-		{"the past at the zxid of the present", func(s *scribe) {
+		{"the past at the zxid of the present", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("x", fresh))
 		}, []Rule{X1}, Options{}, 0},
-		{"an unanswered write happened", func(s *scribe) {
+		{"an unanswered write happened", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
 			s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("y", set))
 		}, nil, Options{}, 0},
-		{"an unanswered write didn't happen", func(s *scribe) {
+		{"an unanswered write didn't happen", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
 			s.add(history.Event{Kind: history.KindDisconnect, Conn: 0})
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))
 		}, nil, Options{}, 0},
-		{"a write nobody sent", func(s *scribe) {
+		{"a write nobody sent", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("z", set))
 		}, []Rule{X1}, Options{}, 0},
-		{"a write applied twice", func(s *scribe) {
+		{"a write applied twice", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			again := set
 			again.Mzxid, again.Version = 4, 2
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("y", again))
 		}, []Rule{Twice}, Options{}, 0},
-		{"a later write happened, an earlier one of the connection didn't", func(s *scribe) {
+		{"a later write happened, an earlier one of the connection didn't", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0).create(0, 3, "/b", "x", 0)
 			s.ask(0, jute.OpSetData, setData("/a", "y"))
 			s.ask(0, jute.OpSetData, setData("/b", "z"))
@@ -147,39 +147,39 @@ func TestHandMadeHistories(t *testing.T) {
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/b", false)), 9, jute.OK, dataReply("z", b))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", fresh))
 		}, []Rule{FIFO}, Options{}, 0},
-		{"the event before the reply", func(s *scribe) {
+		{"the event before the reply", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 2, jute.OK, dataReply("x", fresh))
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			s.tell(1, 3, jute.EventNodeDataChanged, "/a")
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
 		}, nil, Options{}, 0},
-		{"the event after the reply", func(s *scribe) {
+		{"the event after the reply", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", 0)
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", true)), 2, jute.OK, dataReply("x", fresh))
 			s.answer(0, s.ask(0, jute.OpSetData, setData("/a", "y")), 3, jute.OK, set.Append(nil))
 			s.answer(1, s.ask(1, jute.OpGetData, getData("/a", false)), 3, jute.OK, dataReply("y", set))
 			s.tell(1, 3, jute.EventNodeDataChanged, "/a")
 		}, []Rule{X4}, Options{}, 0},
-		{"the servers reap a container deep below", func(s *scribe) {
+		{"the servers reap a container deep below", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", 0).create(0, 3, "/a/b", "x", 0).container(0, 4, "/a/b/c")
 			s.create(0, 5, "/a/d", "x", 0)
 			s.answer(0, s.ask(0, jute.OpGetAllChildrenNumber, jute.AppendString(nil, "/a")), 9, jute.OK, jute.AppendInt(nil, 2))
 		}, nil, Options{}, 1},
-		{"the servers reap two containers before anybody looks", func(s *scribe) {
+		{"the servers reap two containers before anybody looks", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", 0).container(0, 3, "/a/b").container(0, 4, "/a/c")
 			g := jute.Stat{Czxid: 2, Mzxid: 2, Pzxid: 9, Cversion: 4}
 			s.answer(0, s.ask(0, jute.OpGetData, getData("/a", false)), 9, jute.OK, dataReply("x", g))
 		}, nil, Options{}, 0},
-		{"more is gone than the servers can have reaped", func(s *scribe) {
+		{"more is gone than the servers can have reaped", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", 0).create(0, 3, "/a/b", "x", 0).container(0, 4, "/a/b/c")
 			s.create(0, 5, "/a/d", "x", 0)
 			s.answer(0, s.ask(0, jute.OpGetAllChildrenNumber, jute.AppendString(nil, "/a")), 9, jute.OK, jute.AppendInt(nil, 1))
 		}, []Rule{X1}, Options{}, 0},
-		{"an order against real time", func(s *scribe) {
+		{"an order against real time", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 7, "/a", "x", 0).create(1, 6, "/b", "x", 0)
 		}, []Rule{RealTime}, Options{}, 0},
-		{"an ephemeral outlives its closed session", func(s *scribe) {
+		{"an ephemeral outlives its closed session", func(s *historyBuilder) {
 			s.session(0, 1).session(1, 5).create(0, 2, "/a", "x", jute.ModeEphemeral)
 			s.answer(0, s.ask(0, jute.OpCloseSession, nil), 3, jute.OK, nil)
 			mine := fresh
@@ -188,38 +188,38 @@ func TestHandMadeHistories(t *testing.T) {
 		}, []Rule{X8}, Options{}, 0},
 		{"a read that shows more than its zxid says", ahead, []Rule{X1}, Options{}, 0},
 		{"a read that shows more than its zxid says, from Apache", ahead, nil, Options{ReadWindow: true}, 0},
-		{"a stale read of what is not covered", func(s *scribe) {
+		{"a stale read of what is not covered", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/other", "x", 0)
 			s.answer(0, s.ask(0, jute.OpGetData, getData("/other", false)), 2, jute.OK, dataReply("y", set))
 		}, nil, Options{Under: "/a"}, 0},
 		{"a session that only reads is closed", reader, []Rule{X5, RealTime}, Options{}, 0},
 		{"a local session that only reads is closed", reader, nil, Options{LocalSessions: true}, 0},
-		{"a local session of an empty ensemble is closed", func(s *scribe) {
+		{"a local session of an empty ensemble is closed", func(s *historyBuilder) {
 			s.session(0, 1).answer(0, s.ask(0, jute.OpCloseSession, nil), 0, jute.OK, nil)
 		}, nil, Options{LocalSessions: true}, 0},
-		{"a session of an empty ensemble is closed without a zxid", func(s *scribe) {
+		{"a session of an empty ensemble is closed without a zxid", func(s *historyBuilder) {
 			s.session(0, 1).answer(0, s.ask(0, jute.OpCloseSession, nil), 0, jute.OK, nil)
 		}, []Rule{X2}, Options{}, 0},
 		{"a session is refused by another server at once", refused, []Rule{S3}, Options{}, 0},
 		{"a local session is refused by another server at once", refused, nil, Options{LocalSessions: true}, 0},
-		{"a local session that has written is refused at once", func(s *scribe) {
+		{"a local session that has written is refused at once", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", 0)
 			resume(s, 0)
 		}, []Rule{S3}, Options{LocalSessions: true}, 0},
-		{"a local session that was closed is resumed", func(s *scribe) {
+		{"a local session that was closed is resumed", func(s *historyBuilder) {
 			reader(s)
 			resume(s, 1000)
 		}, []Rule{S2}, Options{LocalSessions: true}, 0},
-		{"a local session's ephemeral", func(s *scribe) {
+		{"a local session's ephemeral", func(s *historyBuilder) {
 			s.session(0, 1).create(0, 2, "/a", "x", jute.ModeEphemeral)
 		}, []Rule{Result}, Options{LocalSessions: true, EphemeralsRefused: true}, 0},
-		{"a local session gets no ephemeral", func(s *scribe) {
+		{"a local session gets no ephemeral", func(s *historyBuilder) {
 			q := jute.CreateRequest{Path: "/a", ACL: jute.WorldACL(jute.PermAll), Flags: jute.ModeEphemeral}
 			s.session(0, 1).answer(0, s.ask(0, jute.OpCreate, q.Append(nil)), 2, jute.ErrEphemeralOnLocalSession, nil)
 		}, nil, Options{LocalSessions: true, EphemeralsRefused: true}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &scribe{}
+			s := &historyBuilder{}
 			c.write(s)
 			r := Check(&s.h, c.opt)
 			if !slices.Equal(r.Rules(), c.want) || r.Undecided != c.undecided {

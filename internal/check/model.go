@@ -74,14 +74,14 @@ type node struct {
 	slot     int     // index in parent.children while it exists
 	ownSlot  int     // index in the session's ephemerals
 
-	kids        []*node // ever named
-	look        int64   // set by lookahead
-	mark        int64   // set by readers that compare sets
-	deafFrom    int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
-	seenAlive   int32   // index of the last request that found it
-	reapGuessed bool    // the servers' removal of it is a guess
+	kids             []*node // ever named
+	look             int64   // set by lookahead
+	mark             int64   // set by readers that compare sets
+	watchersLostFrom int64   // from this zxid on, if not 0, who watches it is unknown: it was lost
+	seenAlive        int32   // index of the last request that found it
+	reapGuessed      bool    // the servers' removal of it is a guess
 
-	maybes []*maybe // unanswered writes that may have touched it
+	unanswered []*unanswered // unanswered writes that may have touched it
 }
 
 // now returns the latest state, nil if the znode doesn't exist.

@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// With the servers' logs at hand nothing is a maybe: the longest log is the
+// With the servers' logs at hand nothing is an unanswered change: the longest log is the
 // order of changes, the others must agree with it, and each request of a client
 // is in it or isn't.
 

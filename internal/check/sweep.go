@@ -75,7 +75,7 @@ func (c *checker) write(w *reading, zxid int64) {
 	if bad.found() && !out.shaky {
 		bad = c.explainWrite(o, bad, &out, attempt)
 	}
-	if bad.found() && !out.shaky && len(c.maybes) > 0 && c.undecide(c.touched(o, &out), zxid) {
+	if bad.found() && !out.shaky && len(c.unanswered) > 0 && c.undecide(c.touched(o, &out), zxid) {
 		if w.code != jute.OK {
 			c.m.undo(0)
 		}
@@ -147,7 +147,7 @@ func (c *checker) explainWrite(o *op, bad mismatch, out *outcome, attempt func()
 	c.m.undo(0)
 	zxid := c.h.Events[o.rep].Zxid
 	c.now = c.h.Events[o.rep].Time
-	if len(c.maybes) > 0 && c.explain(zxid, int(o.rep), c.touched(o, out), func() bool {
+	if len(c.unanswered) > 0 && c.explain(zxid, int(o.rep), c.touched(o, out), func() bool {
 		keep := len(c.m.trail)
 		if b := attempt(); b.found() {
 			c.m.undo(keep)
@@ -331,13 +331,13 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 	req, rep := &c.h.Events[o.req], &c.h.Events[o.rep]
 	c.now = rep.Time
 	ok := false
-	if len(c.maybes) > 0 && req.Op() != jute.OpSync {
+	if len(c.unanswered) > 0 && req.Op() != jute.OpSync {
 		ok = c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
 			b := c.read(o)
 			return !b.found()
 		})
 	}
-	if ok || len(c.maybes) > 0 && c.undecide(c.readNodes(o), rep.Zxid) {
+	if ok || len(c.unanswered) > 0 && c.undecide(c.readNodes(o), rep.Zxid) {
 		return
 	}
 	if req.Op() == jute.OpGetAllChildrenNumber && (c.guessing(rep.Zxid) || c.fewer(o)) {
@@ -345,7 +345,7 @@ func (c *checker) explainRead(o *op, bad mismatch) {
 		return
 	}
 	c.premature = true
-	ok = len(c.maybes) > 0 && c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
+	ok = len(c.unanswered) > 0 && c.explain(rep.Zxid, int(o.rep), c.readNodes(o), func() bool {
 		b := c.read(o)
 		return !b.found()
 	})

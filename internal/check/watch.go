@@ -233,7 +233,7 @@ func (c *checker) catchUpOne(o *op, n *node, heard map[heardEvent]bool, since in
 		typ := missed(n, since)
 		return typ == 0 || heard[heardEvent{n, typ}]
 	}
-	if len(c.maybes) > 0 {
+	if len(c.unanswered) > 0 {
 		// An event that the model doesn't know of may be the first sign of an
 		// unanswered write.
 		nodes := []*node{n}

@@ -48,7 +48,7 @@ type conn struct {
 	gone         bool           // expects nothing more
 	nextExpected int            // the first expectation not heard yet
 	settled      int            // all expectations before this one were heard
-	maxHeard     int64          // highest zxid up to the event being laid beside it
+	maxSeen      int64          // highest zxid up to the event being laid beside it
 	excused      map[*node]bool // where a guess may account for what was heard
 }
 
@@ -66,8 +66,8 @@ type session struct {
 	closing   bool  // a closeSession was sent
 	endZxid   int64 // of an acknowledged or proven end
 	endEvent  int
-	end       *maybe
-	closes    []*maybe
+	end       *unanswered
+	closes    []*unanswered
 	sent      []sent // its writes by xid, if there are logs
 	found     int    // index of the one found last
 }
@@ -87,13 +87,13 @@ type checker struct {
 	m        *model
 	dec      jute.Decoder
 
-	notes   []int32             // indexes of notifications
-	toHear  [hearShares][]int32 // and, by share of the connections, of notifications and numbered replies
-	dumps   []int32
-	told    []*conn // room for those that one event was told to
-	samples []int64
-	acks    []ack
-	nextAck int
+	notes         []int32              // indexes of notifications
+	eventsByShare [eventShares][]int32 // and, by share of the connections, of notifications and numbered replies
+	dumps         []int32
+	told          []*conn // room for those that one event was told to
+	samples       []int64
+	acks          []ack
+	nextAck       int
 
 	exact    bool
 	items    []item
@@ -106,11 +106,11 @@ type checker struct {
 	stamps   [][]stamp // in pages, as they were made
 	deferred []deferral
 
-	maybes       []*maybe
-	unanswered   int // maybes that are writes, not placed
+	unanswered   []*unanswered
+	openWrites   int // unanswered changes that are writes, not placed
 	placing      []placement
 	look         int64 // marks nodes for lookahead
-	listing      int64 // marks maybes for candidates
+	listing      int64 // marks unanswered changes for candidates
 	now          int64 // time of the event being explained
 	premature    bool  // explain by expiries that came too early, too
 	supposing    bool  // reads are compared with a state that may not stay
@@ -153,8 +153,8 @@ func (c *checker) conn(e *history.Event) *conn {
 func (c *checker) wire() {
 	requests := len(c.h.Events)/2 + 1 // if nearly all were answered
 	c.ops = make([]op, 0, requests)
-	for share := range c.toHear {
-		c.toHear[share] = make([]int32, 0, requests*5/4/hearShares)
+	for share := range c.eventsByShare {
+		c.eventsByShare[share] = make([]int32, 0, requests*5/4/eventShares)
 	}
 	together(c.packets, func() { c.name(requests) })
 }
@@ -426,7 +426,7 @@ func (c *checker) notification(k *conn, e *history.Event, i int) {
 
 // keepForHear takes note of a packet.
 func (c *checker) keepForHear(k *conn, i int) {
-	share := &c.toHear[k.id%hearShares]
+	share := &c.eventsByShare[k.id%eventShares]
 	*share = append(*share, int32(i))
 }
 

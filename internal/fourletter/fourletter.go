@@ -30,7 +30,7 @@ type word struct {
 	name string
 	// idle is the answer while the server isn't serving; with "" the word runs.
 	idle string
-	run  func(a *answer)
+	run  func(a *wordReply)
 }
 
 const notServing = "This ZooKeeper instance is not currently serving requests"
@@ -39,25 +39,25 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 func table() []word {
 	const idle = notServing + "\n"
 	return []word{
-		{"conf", idle, func(a *answer) { a.configuration(a.of.Configuration()) }},
-		{"cons", idle, func(a *answer) { a.connections(a.connectionsSeen(), false) }},
-		{"crst", idle, func(a *answer) { a.of.Replica().ResetConnections(); a.print("Connection stats reset.\n") }},
-		{"dirs", idle, func(a *answer) { a.sizes(a.of.DataSizes()) }},
-		{"dump", idle, (*answer).dump},
-		{"envi", "", func(a *answer) { a.environment(a.of.Environment()) }},
-		{"gtmk", "", func(a *answer) { a.print("%d", a.words.trace.Load()) }},
-		{"hash", notServing, func(a *answer) { a.digests(a.of.Replica().Digests()) }},
-		{"isro", "null", func(a *answer) { a.readOnly(a.of.Status()) }},
-		{"mntr", idle, func(a *answer) { a.monitor(a.of.Status(), a.of.Metrics()) }},
-		{"ruok", "", func(a *answer) { a.print("imok") }},
-		{"srst", idle, func(a *answer) { a.of.Replica().ResetStats(); a.print("Server stats reset.\n") }},
-		{"srvr", idle, func(a *answer) { a.server(a.of.Status(), nil) }},
-		{"stat", idle, func(a *answer) { a.server(a.of.Status(), a.connectionsSeen()) }},
-		{"stmk", "", (*answer).setTraceMask},
-		{"wchc", idle, func(a *answer) { a.watchesBySession(a.of.Replica().WatchesBySession(AnswerBytesMax)) }},
-		{"wchp", idle, func(a *answer) { a.watchesByPath(a.of.Replica().WatchesByPath(AnswerBytesMax)) }},
-		{"wchs", idle, func(a *answer) { a.watchSummary(a.of.Replica().WatchSummary()) }},
-		{telnetInterrupt, "", func(*answer) {}},
+		{"conf", idle, func(a *wordReply) { a.configuration(a.of.Configuration()) }},
+		{"cons", idle, func(a *wordReply) { a.connections(a.connectionsSeen(), false) }},
+		{"crst", idle, func(a *wordReply) { a.of.Replica().ResetConnections(); a.print("Connection stats reset.\n") }},
+		{"dirs", idle, func(a *wordReply) { a.sizes(a.of.DataSizes()) }},
+		{"dump", idle, (*wordReply).dump},
+		{"envi", "", func(a *wordReply) { a.environment(a.of.Environment()) }},
+		{"gtmk", "", func(a *wordReply) { a.print("%d", a.words.trace.Load()) }},
+		{"hash", notServing, func(a *wordReply) { a.digests(a.of.Replica().Digests()) }},
+		{"isro", "null", func(a *wordReply) { a.readOnly(a.of.Status()) }},
+		{"mntr", idle, func(a *wordReply) { a.monitor(a.of.Status(), a.of.Metrics()) }},
+		{"ruok", "", func(a *wordReply) { a.print("imok") }},
+		{"srst", idle, func(a *wordReply) { a.of.Replica().ResetStats(); a.print("Server stats reset.\n") }},
+		{"srvr", idle, func(a *wordReply) { a.server(a.of.Status(), nil) }},
+		{"stat", idle, func(a *wordReply) { a.server(a.of.Status(), a.connectionsSeen()) }},
+		{"stmk", "", (*wordReply).setTraceMask},
+		{"wchc", idle, func(a *wordReply) { a.watchesBySession(a.of.Replica().WatchesBySession(AnswerBytesMax)) }},
+		{"wchp", idle, func(a *wordReply) { a.watchesByPath(a.of.Replica().WatchesByPath(AnswerBytesMax)) }},
+		{"wchs", idle, func(a *wordReply) { a.watchSummary(a.of.Replica().WatchSummary()) }},
+		{telnetInterrupt, "", func(*wordReply) {}},
 	}
 }
 
@@ -142,7 +142,7 @@ type Ask struct {
 
 // Answer returns the answer to a word; it may be empty.
 func (w *Words) Answer(of Server, ask Ask) []byte {
-	a := answer{of: of, words: w, ask: ask}
+	a := wordReply{of: of, words: w, ask: ask}
 	if !(*w.allowed.Load())[ask.Word] {
 		a.print("%s is not executed because it is not in the whitelist.\n", Printable(ask.Word))
 		return a.text()
@@ -169,7 +169,7 @@ func Printable(name string) string {
 
 // setTraceMask is stmk, whose name is followed by the new mask. Without it there
 // is no answer.
-func (a *answer) setTraceMask() {
+func (a *wordReply) setTraceMask() {
 	var mask [8]byte
 	if _, err := io.ReadFull(a.ask.Rest, mask[:]); err != nil {
 		return
@@ -180,7 +180,7 @@ func (a *answer) setTraceMask() {
 
 // connectionsSeen returns the connections, that of the word itself as Apache
 // shows it.
-func (a *answer) connectionsSeen() []replica.Connection {
+func (a *wordReply) connectionsSeen() []replica.Connection {
 	list := a.of.Connections()
 	for i := range list {
 		if c := &list[i]; c.Session == 0 && c.Remote == a.ask.Remote {
@@ -190,8 +190,8 @@ func (a *answer) connectionsSeen() []replica.Connection {
 	return list
 }
 
-// An answer is the text of a word being made.
-type answer struct {
+// A wordReply is the text of the answer to a word, while it is made.
+type wordReply struct {
 	of    Server
 	words *Words
 	ask   Ask
@@ -199,10 +199,10 @@ type answer struct {
 	cut   bool // something is left out at the end
 }
 
-func (a *answer) print(format string, args ...any) { fmt.Fprintf(&a.buf, format, args...) }
+func (a *wordReply) print(format string, args ...any) { fmt.Fprintf(&a.buf, format, args...) }
 
 // text returns the answer, cut at the end of a line if it is too long.
-func (a *answer) text() []byte {
+func (a *wordReply) text() []byte {
 	text := a.buf.Bytes()
 	if len(text) > AnswerBytesMax {
 		text = text[:bytes.LastIndexByte(text[:AnswerBytesMax], '\n')+1]

@@ -21,7 +21,7 @@ func TestBegin(t *testing.T) {
 	with := answer{reply: JoinReply{New: true}, cluster: 7} // began when this server was known to be empty
 	old := answer{cluster: 7}
 	heard := answer{reply: JoinReply{Hearsay: true}}
-	twin := answer{reply: JoinReply{Twin: true}, cluster: 7}
+	duplicate := answer{reply: JoinReply{DuplicateID: true}, cluster: 7}
 	leads := answer{reply: JoinReply{Go: true, Index: 9}, cluster: 7}
 	for _, c := range []struct {
 		name    string
@@ -42,9 +42,9 @@ func TestBegin(t *testing.T) {
 		{"one belongs to an ensemble and one is empty", old, empty, 0, false, nil},
 		{"one has heard of an ensemble and one is empty", heard, empty, 0, false, nil},
 		{"the leader lets it in", old, leads, 7, true, nil},
-		{"a twin runs and one is empty", twin, empty, 0, false, nil},
+		{"a duplicate id runs and one is empty", duplicate, empty, 0, false, nil},
 		{"one belonged to an ensemble and is down, one is empty", old, empty, 0, false, &silent},
-		{"one knew of a twin and is down, one is empty", twin, empty, 0, false, &silent},
+		{"one knew of a duplicate id and is down, one is empty", duplicate, empty, 0, false, &silent},
 		{"one belonged to an ensemble and lost its disk", old, silent, 0, true, &empty},
 		{"one had heard of an ensemble and is down, one is empty", heard, empty, 0, true, &silent},
 	} {

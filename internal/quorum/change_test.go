@@ -8,17 +8,17 @@ import (
 )
 
 // stage stages a change of membership through a server.
-func (b *body) stage(id int64, patience uint64, members ...Member) {
+func (b *node) stage(id int64, patience uint64, members ...Member) {
 	b.c.changes[uint64(id)] = Change{ID: id, Members: slices.Clone(members), Patience: patience}
 	b.say(changeMark + uint64(id))
 }
 
-// newChange returns a colony of servers with those ids, of which the first ones are
+// newChange returns a cluster of servers with those ids, of which the first ones are
 // members.
-func newChange(t *testing.T, members int, ids ...uint64) *colony {
-	c := newColony(t, ids[:members]...)
+func newChange(t *testing.T, members int, ids ...uint64) *cluster {
+	c := newCluster(t, ids[:members]...)
 	for _, id := range c.ids {
-		c.bodies[id].wanted, c.bodies[id].version = slices.Clone(c.members), 1
+		c.nodes[id].wanted, c.nodes[id].version = slices.Clone(c.members), 1
 	}
 	first := slices.Clone(c.members)
 	if c.step(1); members > 1 {
@@ -26,12 +26,12 @@ func newChange(t *testing.T, members int, ids ...uint64) *colony {
 	}
 	for _, id := range ids[members:] {
 		c.letIn(id)
-		c.bodies[id].wanted, c.bodies[id].version = first, 1
+		c.nodes[id].wanted, c.nodes[id].version = first, 1
 	}
 	return c
 }
 
-func (c *colony) pick(ids ...uint64) (members []Member) {
+func (c *cluster) pick(ids ...uint64) (members []Member) {
 	for _, id := range ids {
 		members = append(members, Member{ID: id})
 	}
@@ -39,21 +39,21 @@ func (c *colony) pick(ids ...uint64) (members []Member) {
 }
 
 // letIn starts a server with an empty disk, as the leader let it in.
-func (c *colony) letIn(id uint64) {
+func (c *cluster) letIn(id uint64) {
 	c.ids = append(c.ids, id)
-	c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
-	c.open(id, c.bodies[1].loop.applied, 0) // server 1 leads
+	c.nodes[id] = &node{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
+	c.open(id, c.nodes[1].loop.applied, 0) // server 1 leads
 	c.greet(id)
 }
 
 // holders returns how many of the voters of members have an entry on their disks.
-func (c *colony) holders(members []Member, index, term uint64) (voters, holders int) {
+func (c *cluster) holders(members []Member, index, term uint64) (voters, holders int) {
 	for _, m := range members {
 		if m.Observer {
 			continue
 		}
 		voters++
-		if at, err := c.bodies[m.ID].dir.Log().Term(index); err == nil && at == term {
+		if at, err := c.nodes[m.ID].dir.Log().Term(index); err == nil && at == term {
 			holders++
 		}
 	}
@@ -62,11 +62,11 @@ func (c *colony) holders(members []Member, index, term uint64) (voters, holders 
 
 // checkMajority holds M1: the newest entry that any server applied is on a majority of
 // the membership that the state after it names, and so is all before it.
-func (c *colony) checkMajority() {
+func (c *cluster) checkMajority() {
 	c.t.Helper()
-	var newest *body
+	var newest *node
 	for _, id := range c.ids {
-		if b := c.bodies[id]; b.loop != nil && (newest == nil || b.loop.applied > newest.loop.applied) {
+		if b := c.nodes[id]; b.loop != nil && (newest == nil || b.loop.applied > newest.loop.applied) {
 			newest = b
 		}
 	}
@@ -81,7 +81,7 @@ func (c *colony) checkMajority() {
 }
 
 // until steps, saying something new and checking M1 each time, until done.
-func (c *colony) until(what string, done func() bool) {
+func (c *cluster) until(what string, done func() bool) {
 	c.t.Helper()
 	for range 600 {
 		if done() {
@@ -89,7 +89,7 @@ func (c *colony) until(what string, done func() bool) {
 		}
 		c.said++
 		for _, id := range c.ids {
-			if b := c.bodies[id]; b.loop != nil {
+			if b := c.nodes[id]; b.loop != nil {
 				b.say(c.said*100 + id)
 				break
 			}
@@ -101,13 +101,13 @@ func (c *colony) until(what string, done func() bool) {
 }
 
 // over reports whether a server that runs knows that a change ended so.
-func (c *colony) over(change int64, step ChangeStep) bool {
-	return slices.ContainsFunc(c.ids, func(id uint64) bool { return c.bodies[id].loop != nil && c.bodies[id].ended[change] == step })
+func (c *cluster) over(change int64, step ChangeStep) bool {
+	return slices.ContainsFunc(c.ids, func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].ended[change] == step })
 }
 
-func (c *colony) voters() []uint64 {
-	lead := c.ids[slices.IndexFunc(c.ids, func(id uint64) bool { return c.bodies[id].loop != nil && c.bodies[id].loop.IsLeader() })]
-	voters, before := c.bodies[lead].loop.Voters()
+func (c *cluster) voters() []uint64 {
+	lead := c.ids[slices.IndexFunc(c.ids, func(id uint64) bool { return c.nodes[id].loop != nil && c.nodes[id].loop.IsLeader() })]
+	voters, before := c.nodes[lead].loop.Voters()
 	slices.Sort(voters)
 	if len(before) > 0 {
 		c.t.Errorf("the votes of %v still count", before)
@@ -137,7 +137,7 @@ func TestChangesMembersAtOnce(t *testing.T) {
 	c.crash(2)
 	c.crash(3)
 	c.crash(4)
-	c.until("two of the three go on", func() bool { return len(c.bodies[5].applied) > 10 })
+	c.until("two of the three go on", func() bool { return len(c.nodes[5].applied) > 10 })
 }
 
 // TestChangeIsDoneWhenItIsInForce: the servers that a change removes die as it is
@@ -147,8 +147,8 @@ func TestChangeIsDoneWhenItIsInForce(t *testing.T) {
 		for _, restart := range []bool{false, true} {
 			c := newChange(t, 5, 1, 2, 3, 4, 5)
 			c.elect(leader)
-			c.bodies[2].stage(7, 0, c.pick(1, 2)...)
-			for !c.bodies[2].stepUntilDone() {
+			c.nodes[2].stage(7, 0, c.pick(1, 2)...)
+			for !c.nodes[2].stepUntilDone() {
 			}
 			for _, id := range []uint64{3, 4, 5} {
 				c.crash(id)
@@ -159,28 +159,28 @@ func TestChangeIsDoneWhenItIsInForce(t *testing.T) {
 				c.restart(1)
 				c.restart(2)
 			}
-			before := len(c.bodies[1].applied)
-			c.bodies[1].say(99)
+			before := len(c.nodes[1].applied)
+			c.nodes[1].say(99)
 			for range 100 {
 				c.step(1)
 			}
-			if len(c.bodies[1].applied) <= before || !slices.Contains(c.bodies[1].applied, 99) {
-				t.Errorf("led by %d, restart %t: the two that remain have no quorum; voters %v", leader, restart, c.bodies[1].loop.conf)
+			if len(c.nodes[1].applied) <= before || !slices.Contains(c.nodes[1].applied, 99) {
+				t.Errorf("led by %d, restart %t: the two that remain have no quorum; voters %v", leader, restart, c.nodes[1].loop.conf)
 			}
 		}
 	}
 }
 
-// stepUntilDone steps until the body has applied the end of a change, not a turn longer.
-func (b *body) stepUntilDone() bool {
+// stepUntilDone steps until the node has applied the end of a change, not a turn longer.
+func (b *node) stepUntilDone() bool {
 	c := b.c
 	for _, id := range c.ids {
-		c.bodies[id].loop.Tick()
+		c.nodes[id].loop.Tick()
 	}
 	for moved := true; moved; {
 		moved = false
 		for _, id := range c.ids {
-			o := c.bodies[id]
+			o := c.nodes[id]
 			inbox := o.inbox
 			o.inbox = nil
 			for i, f := range inbox {
@@ -208,13 +208,13 @@ func (b *body) stepUntilDone() bool {
 func TestChangeIsDropped(t *testing.T) {
 	c := newChange(t, 1, 1, 2)
 	c.cut[[2]uint64{1, 2}] = true
-	c.bodies[1].stage(7, 50, c.pick(1, 2)...)
+	c.nodes[1].stage(7, 50, c.pick(1, 2)...)
 	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
 	if got := c.voters(); !slices.Equal(got, []uint64{1}) {
 		t.Fatalf("the voters are %v, want 1 alone", got)
 	}
 	clear(c.cut)
-	c.bodies[1].stage(8, 50, c.pick(1, 2)...)
+	c.nodes[1].stage(8, 50, c.pick(1, 2)...)
 	c.until("it is done", func() bool { return c.over(8, ChangeDone) })
 	if got := c.voters(); !slices.Equal(got, []uint64{1, 2}) {
 		t.Fatalf("the voters are %v, want 1 and 2", got)
@@ -226,7 +226,7 @@ func TestChangeIsDropped(t *testing.T) {
 func TestChangeNeedsEachNewServer(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
 	c.cut[[2]uint64{1, 4}] = true
-	c.bodies[1].stage(7, 50, c.pick(1, 2, 3, 4)...)
+	c.nodes[1].stage(7, 50, c.pick(1, 2, 3, 4)...)
 	c.until("it is dropped", func() bool { return c.over(7, ChangeDropped) })
 	if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
 		t.Fatalf("the voters are %v, want 1, 2 and 3", got)
@@ -241,13 +241,13 @@ func TestChangesOfRoles(t *testing.T) {
 	for i := range roles {
 		roles[i].Observer = true
 		c.elect(uint64(i + 1))
-		c.bodies[2].stage(int64(10+i), 0, roles...)
+		c.nodes[2].stage(int64(10+i), 0, roles...)
 		c.until("it is done", func() bool { return c.over(int64(10+i), ChangeDone) })
 		if lead := c.leader(); lead.id == uint64(i+1) || len(c.voters()) != 2 {
 			t.Fatalf("server %d leads with the voters %v", lead.id, c.voters())
 		}
 		roles[i].Observer = false
-		c.bodies[2].stage(int64(20+i), 0, roles...)
+		c.nodes[2].stage(int64(20+i), 0, roles...)
 		c.until("it is done", func() bool { return c.over(int64(20+i), ChangeDone) })
 		if got := c.voters(); !slices.Equal(got, []uint64{1, 2, 3}) {
 			t.Fatalf("the voters are %v, want all", got)
@@ -283,9 +283,9 @@ func TestChangeUnderCrashes(t *testing.T) {
 }
 
 // turn lets each server do one thing.
-func (c *colony) turn() {
+func (c *cluster) turn() {
 	for _, id := range c.ids {
-		b := c.bodies[id]
+		b := c.nodes[id]
 		if len(b.inbox) == 0 {
 			b.loop.Tick()
 		} else {
@@ -316,18 +316,18 @@ func TestChangeWaitsForVotes(t *testing.T) {
 		}
 		c.turn()
 	}
-	c.cut[[2]uint64{1, 5}], c.bodies[5].inbox = true, nil
-	last, err := c.bodies[5].dir.Log().LastIndex()
-	if err != nil || last == 0 || !c.bodies[5].loop.joining() {
-		t.Fatalf("server 5 has the log up to %d (%v) and may vote: %t", last, err, !c.bodies[5].loop.joining())
+	c.cut[[2]uint64{1, 5}], c.nodes[5].inbox = true, nil
+	last, err := c.nodes[5].dir.Log().LastIndex()
+	if err != nil || last == 0 || !c.nodes[5].loop.joining() {
+		t.Fatalf("server 5 has the log up to %d (%v) and may vote: %t", last, err, !c.nodes[5].loop.joining())
 	}
 	for range 300 { // longer than is given to those that have begun
 		c.step(1)
 		c.checkMajority()
 	}
 	c.crash(1)
-	before := len(c.bodies[2].applied)
-	c.until("the others go on", func() bool { return len(c.bodies[2].applied) > before+5 })
+	before := len(c.nodes[2].applied)
+	c.until("the others go on", func() bool { return len(c.nodes[2].applied) > before+5 })
 	c.until("it is done", func() bool { return c.over(7, ChangeDone) })
 }
 
@@ -335,7 +335,7 @@ func TestChangeWaitsForVotes(t *testing.T) {
 // member: it is connected to, and never said to be a member; the others always are.
 func TestChangeTellsOfMembersOnly(t *testing.T) {
 	c := newChange(t, 3, 1, 2, 3, 4)
-	b := c.bodies[2]
+	b := c.nodes[2]
 	c.leader().stage(7, 0, c.pick(1, 2, 3, 4)...)
 	c.until("it is done", func() bool { return b.ended[7] == ChangeDone })
 	b.loop.Handle(Event{Kind: EventMembers, From: 1, Data: appendIntroduction(nil, []Member{{ID: 9, Addrs: []string{"nine"}}})})

@@ -13,20 +13,20 @@ func TestLeaderStampsByTheOthers(t *testing.T) {
 		"another is ahead":     {0, year, 0, 0},
 		"all differ":           {0, year, -year, 0},
 	} {
-		c := newColony(t, 1, 2, 3)
+		c := newCluster(t, 1, 2, 3)
 		for _, id := range c.ids {
-			c.bodies[id].level = 2
+			c.nodes[id].level = 2
 		}
 		lead := c.leader()
 		c.announce()
 		lead.clock = test.leader
-		c.bodies[lead.id%3+1].clock, c.bodies[(lead.id+1)%3+1].clock = test.one, test.other
+		c.nodes[lead.id%3+1].clock, c.nodes[(lead.id+1)%3+1].clock = test.one, test.other
 		c.step(3 * clockTicks)
 		if lead.correction != test.want {
 			t.Errorf("%s: corrected by %d, want %d", name, lead.correction, test.want)
 		}
 		lead.clock = 0
-		c.bodies[lead.id%3+1].clock, c.bodies[(lead.id+1)%3+1].clock = 0, 0
+		c.nodes[lead.id%3+1].clock, c.nodes[(lead.id+1)%3+1].clock = 0, 0
 		c.step(3 * clockTicks)
 		if lead.correction != 0 {
 			t.Errorf("%s: the clocks are right again, and it corrects by %d", name, lead.correction)

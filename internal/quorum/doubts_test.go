@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// doubting is a colony whose servers know the question and may stop.
-func doubting(t *testing.T, ids ...uint64) (*colony, *body) {
-	c := newColony(t, ids...)
+// doubting is a cluster whose servers know the question and may stop.
+func doubting(t *testing.T, ids ...uint64) (*cluster, *node) {
+	c := newCluster(t, ids...)
 	for _, id := range ids {
-		c.bodies[id].level, c.bodies[id].mayFail = 2, true
+		c.nodes[id].level, c.nodes[id].mayFail = 2, true
 	}
 	lead := c.leader()
 	c.announce()
@@ -27,13 +27,13 @@ func TestMajorityOfStatesDecides(t *testing.T) {
 			c, lead := doubting(t, 1, 2, 3)
 			wrong := lead
 			if odd == "follower" {
-				wrong = c.bodies[lead.id%3+1]
+				wrong = c.nodes[lead.id%3+1]
 			}
 			wrong.odd = 99
-			c.bodies[notices+1].doubtful = true
+			c.nodes[notices+1].doubtful = true
 			lead.say(2)
 			c.step(40)
-			for _, b := range c.bodies {
+			for _, b := range c.nodes {
 				var diverged *DivergedError
 				if got := errors.As(b.failed, &diverged); got != (b == wrong) || b.failed != nil && !got {
 					t.Fatalf("%s odd, server %d notices: server %d (odd: %v) ended with %v", odd, notices+1, b.id, b == wrong, b.failed)
@@ -59,13 +59,13 @@ func TestNoMajorityOfStates(t *testing.T) {
 		ids := []uint64{1, 2, 3}[:len(states)]
 		c, lead := doubting(t, ids...)
 		for i, state := range states {
-			c.bodies[uint64(i+1)].odd = state
+			c.nodes[uint64(i+1)].odd = state
 		}
 		down := uint64(0)
 		if name == "one is down" {
 			// The one that is left beside the leader has another state.
 			for _, id := range ids {
-				if b := c.bodies[id]; b != lead && down == 0 {
+				if b := c.nodes[id]; b != lead && down == 0 {
 					down = id
 				} else if b != lead {
 					b.odd = lead.odd + 1
@@ -78,7 +78,7 @@ func TestNoMajorityOfStates(t *testing.T) {
 		c.step(3 * doubtTicks)
 		for _, id := range ids {
 			var undecided *UndecidedError
-			if b := c.bodies[id]; id != down && !errors.As(b.failed, &undecided) {
+			if b := c.nodes[id]; id != down && !errors.As(b.failed, &undecided) {
 				t.Errorf("%s: server %d ended with %v", name, id, b.failed)
 			}
 		}
@@ -89,13 +89,13 @@ func TestNoMajorityOfStates(t *testing.T) {
 // earlier leader that was wrong.
 func TestDoubtIsDispelled(t *testing.T) {
 	c, lead := doubting(t, 1, 2, 3)
-	for _, b := range c.bodies {
+	for _, b := range c.nodes {
 		b.doubtful = true
 	}
 	lead.say(2)
 	c.step(3 * doubtTicks)
 	c.agreed(2)
-	for _, b := range c.bodies {
+	for _, b := range c.nodes {
 		if b.failed != nil || b.loop.doubts.open {
 			t.Errorf("server %d: %v, in doubt: %t", b.id, b.failed, b.loop.doubts.open)
 		}
@@ -108,9 +108,9 @@ func TestDoubtIsDispelled(t *testing.T) {
 func TestDoubtfulStateIsNotSpread(t *testing.T) {
 	for _, odd := range []bool{false, true} {
 		c, lead := doubting(t, 1, 2, 3)
-		away := c.bodies[lead.id%3+1]
+		away := c.nodes[lead.id%3+1]
 		c.crash(away.id)
-		for _, b := range c.bodies {
+		for _, b := range c.nodes {
 			b.snapshot = 1
 		}
 		for n := range uint64(300) { // more than a segment of the log
@@ -123,7 +123,7 @@ func TestDoubtfulStateIsNotSpread(t *testing.T) {
 		c.restart(away.id)
 		c.step(3 * doubtTicks)
 		var undecided *UndecidedError
-		switch got := len(c.bodies[away.id].applied) >= 300; {
+		switch got := len(c.nodes[away.id].applied) >= 300; {
 		case got == odd:
 			t.Errorf("leader odd: %t; the one that was away has taken its state: %t", odd, got)
 		case odd != errors.As(lead.failed, &undecided):
@@ -136,7 +136,7 @@ func TestDoubtfulStateIsNotSpread(t *testing.T) {
 // has the same state, and two of five are no majority. It goes on asking.
 func TestUncontradictedServerGoesOn(t *testing.T) {
 	c, lead := doubting(t, 1, 2, 3, 4, 5)
-	b := c.bodies[lead.id%5+1]
+	b := c.nodes[lead.id%5+1]
 	for _, id := range c.ids {
 		if id != lead.id && id != b.id {
 			c.cut[[2]uint64{b.id, id}], c.cut[[2]uint64{id, b.id}] = true, true

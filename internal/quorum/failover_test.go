@@ -4,12 +4,12 @@ import "testing"
 
 // replaced steps until another than old leads and most follow, at most so many
 // ticks, less than raft's own clock needs.
-func (c *colony) replaced(old uint64, ticks int) *body {
+func (c *cluster) replaced(old uint64, ticks int) *node {
 	c.t.Helper()
 	for range ticks {
 		c.step(1)
 		for _, id := range c.ids {
-			if b := c.bodies[id]; id != old && b.loop != nil && b.loop.IsLeader() && c.followed(b) {
+			if b := c.nodes[id]; id != old && b.loop != nil && b.loop.IsLeader() && c.followed(b) {
 				return b
 			}
 		}
@@ -19,18 +19,18 @@ func (c *colony) replaced(old uint64, ticks int) *body {
 }
 
 // elect makes a server the leader.
-func (c *colony) elect(id uint64) *body {
+func (c *cluster) elect(id uint64) *node {
 	c.t.Helper()
 	for lead := c.leader(); lead.id != id; lead = c.leader() {
-		lead.loop.node.TransferLeader(id)
+		lead.loop.node.TransferLeadership(id)
 		c.step(5)
 	}
-	return c.bodies[id]
+	return c.nodes[id]
 }
 
 func TestDeadLeaderIsReplacedAtTheNextTick(t *testing.T) {
 	for id := range uint64(5) {
-		c := newColony(t, 1, 2, 3, 4, 5)
+		c := newCluster(t, 1, 2, 3, 4, 5)
 		c.elect(id + 1)
 		c.step(5)
 		c.crash(id + 1)
@@ -47,13 +47,13 @@ func TestDeadLeaderIsReplacedAtTheNextTick(t *testing.T) {
 // The first by rank lacks an entry that is acknowledged: it can't win, and the
 // next one must not wait for raft's clock.
 func TestLeaderIsReplacedByWhoHasTheNewestEntry(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(3)
 	c.step(5)
 	c.cut[[2]uint64{3, 1}] = true
 	lead.say(1)
 	c.step(2)
-	if len(c.bodies[2].applied) != 1 || len(c.bodies[1].applied) != 0 {
+	if len(c.nodes[2].applied) != 1 || len(c.nodes[1].applied) != 0 {
 		t.Fatal("the entry is to be on servers 2 and 3 only")
 	}
 	c.crash(3)
@@ -66,7 +66,7 @@ func TestLeaderIsReplacedByWhoHasTheNewestEntry(t *testing.T) {
 
 // What the first pre-vote meets is not there yet: nobody is connected.
 func TestVoteIsAskedForAgain(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(3)
 	c.step(5)
 	c.crash(3)
@@ -78,18 +78,18 @@ func TestVoteIsAskedForAgain(t *testing.T) {
 
 // Two servers notice so that their turns fall together: one of them wins at once.
 func TestTwoThatAskTogetherDontSplitTheVotes(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(3)
 	c.step(5)
-	c.bodies[3].loop = nil
+	c.nodes[3].loop = nil
 	lost := func(id uint64) {
-		b := c.bodies[id]
+		b := c.nodes[id]
 		b.post(func() { b.loop.Handle(Event{Kind: EventLost, From: 3}) })
 	}
 	lost(2)
 	c.step(1)
 	lost(1)
-	if lead := c.replaced(3, 2); lead.id != 1 || lead.loop.node.Term() != c.bodies[2].loop.node.Term() {
+	if lead := c.replaced(3, 2); lead.id != 1 || lead.loop.node.Term() != c.nodes[2].loop.node.Term() {
 		t.Errorf("server %d leads term %d", lead.id, lead.loop.node.Term())
 	}
 }
@@ -98,13 +98,13 @@ func TestTwoThatAskTogetherDontSplitTheVotes(t *testing.T) {
 // vain, since another heard the leader later, and asks again.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	for range 20 {
-		c := newColony(t, 1, 2, 3)
+		c := newCluster(t, 1, 2, 3)
 		c.elect(2)
 		c.step(5)
 		c.cut[[2]uint64{2, 1}] = true
 		c.step(5)
 		c.cut[[2]uint64{2, 3}] = true
-		for ticks := 0; c.bodies[1].loop.node.Leader() == 2; ticks++ {
+		for ticks := 0; c.nodes[1].loop.node.Leader() == 2; ticks++ {
 			if c.step(1); ticks > 30 {
 				t.Fatal("nobody notices the silence")
 			}
@@ -116,13 +116,13 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 // A server that can't be answered stops asking after a while, and follows again
 // once it hears a leader.
 func TestTurnsEnd(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(3)
 	c.step(5)
 	c.crash(3)
 	c.crash(2)
 	c.step(3 * turnTicks)
-	if f := c.bodies[1].loop.failover; f.turn != 0 {
+	if f := c.nodes[1].loop.failover; f.turn != 0 {
 		t.Errorf("it still takes turns: %+v", f)
 	}
 	c.restart(2)

@@ -84,7 +84,7 @@ func (g *guests) tick(l *Loop) {
 		}
 	}
 	pause := uint64(guestTicks)
-	if l.node.Leader() != 0 && l.reach.since == 0 && !l.joining() {
+	if l.node.Leader() != 0 && l.leaderCheck.since == 0 && !l.joining() {
 		pause = guestRenewTicks
 	}
 	if l.ticks-g.visited < pause || !g.visits(l) {
@@ -108,7 +108,7 @@ func (g *guests) visits(l *Loop) bool {
 	switch {
 	case l.node.IsLeader():
 		return false
-	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks, l.reach.unanswered(l) > guestLeaderlessTicks:
+	case l.joining(), g.lost != 0 && l.ticks-g.lost > guestLeaderlessTicks, l.leaderCheck.unanswered(l) > guestLeaderlessTicks:
 		return true
 	}
 	return len(l.wanted) > 0 && !isMember(l.membersNamed(), l.o.ID)

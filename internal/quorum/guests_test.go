@@ -10,11 +10,11 @@ import (
 )
 
 // arrives starts servers with empty disks whose own configurations alone name them.
-func (c *colony) arrives(ids ...uint64) {
+func (c *cluster) arrives(ids ...uint64) {
 	lead := c.leader()
 	for _, id := range ids {
 		c.ids = append(c.ids, id)
-		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
+		c.nodes[id] = &node{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
 		members := c.members
 		c.members = append(slices.Clone(members), Member{ID: id, Addrs: []string{fmt.Sprint("server", id)}})
 		c.open(id, lead.loop.applied, lead.loop.node.Term())
@@ -24,16 +24,16 @@ func (c *colony) arrives(ids ...uint64) {
 }
 
 // named has the state machines name the first members.
-func (c *colony) named(version int64, members []Member) {
+func (c *cluster) named(version int64, members []Member) {
 	for _, id := range c.ids {
-		c.bodies[id].wanted, c.bodies[id].version = members, version
+		c.nodes[id].wanted, c.nodes[id].version = members, version
 	}
 }
 
 // TestGuests: servers that are no members follow without a vote, at most guestsMax of them;
 // none of their acknowledgements commits anything.
 func TestGuests(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(1)
 	c.named(1, c.members)
 	c.step(5)
@@ -49,9 +49,9 @@ func TestGuests(t *testing.T) {
 	if got := lead.loop.Status(); !slices.Equal(got.Guests, ids[:guestsMax]) || len(got.Voters) != 3 || len(got.Observers) > 0 {
 		t.Fatalf("the leader's guests are %v of %v; %+v", got.Guests, ids, got)
 	}
-	c.bodies[4].say(2) // forwards
+	c.nodes[4].say(2) // forwards
 	c.step(5)
-	if applied := c.bodies[4].loop.applied; applied != lead.loop.applied {
+	if applied := c.nodes[4].loop.applied; applied != lead.loop.applied {
 		t.Errorf("a guest has applied %d of %d", applied, lead.loop.applied)
 	}
 	c.crash(2)
@@ -88,7 +88,7 @@ func TestWhoAsksToFollow(t *testing.T) {
 		t.Errorf("the longest announcement has %d bytes, and AnnouncementMax is %d", n, AnnouncementMax)
 	}
 
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(1)
 	c.named(1, c.members)
 	c.step(5)

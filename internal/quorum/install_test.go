@@ -42,12 +42,12 @@ func TestSnapshotsThatCantBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newColony(t, 1, 2, 3)
+			c := newCluster(t, 1, 2, 3)
 			lead := c.leader()
-			behind := c.bodies[lead.id%3+1]
+			behind := c.nodes[lead.id%3+1]
 			c.crash(behind.id)
 			for _, id := range c.ids {
-				c.bodies[id].snapshot = 1
+				c.nodes[id].snapshot = 1
 			}
 			c.spoil, lead.garbled = spoil, spoil == nil
 			for i := range uint64(20) {

@@ -46,7 +46,7 @@ func Begin(self uint64, members []Member, belong map[uint64]bool, ask func(Membe
 			waiting = append(waiting, fmt.Sprintf("server %d: %v", m.ID, err))
 		case reply.Go:
 			return Beginning{Cluster: cluster, JoinedAfter: reply.Index, JoinedTerm: reply.Term}, nil, true
-		case reply.Twin:
+		case reply.DuplicateID:
 			belong[m.ID] = true
 			waiting = append(waiting, fmt.Sprintf("server %d: a server %d is running already: %s", m.ID, self, SameID))
 		case reply.Hearsay:
@@ -74,12 +74,12 @@ type JoinReply struct {
 	Begun bool // New, and it has a log
 	// Hearsay says that the server is empty and has not asked all of its peers yet, or
 	// that one of them belongs to an ensemble.
-	Hearsay bool
-	Go      bool   // the server may start; the life that asks was taken out
-	Index   uint64 // with Go: of the entry that took it out
-	Term    uint64 // with Go: of that entry
-	Twin    bool   // a server with this id is running and connected
-	Ask     bool   // the asker's own address is to say that it is empty: then tell again, with Empty
+	Hearsay     bool
+	Go          bool   // the server may start; the life that asks was taken out
+	Index       uint64 // with Go: of the entry that took it out
+	Term        uint64 // with Go: of that entry
+	DuplicateID bool   // a server with this id is running and connected
+	Ask         bool   // the asker's own address is to say that it is empty: then tell again, with Empty
 }
 
 // bootstrapTerm is the term of a new group before its first election.

@@ -5,7 +5,7 @@ import (
 )
 
 // announce tells all servers that their connections are new, and each one's level.
-func (c *colony) announce() {
+func (c *cluster) announce() {
 	for _, id := range c.ids {
 		c.greet(id)
 	}
@@ -14,16 +14,16 @@ func (c *colony) announce() {
 // TestLevelIsWhatAllKnow raises nothing before every member has announced it, on the
 // connection that is up.
 func TestLevelIsWhatAllKnow(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	for _, id := range c.ids {
-		c.bodies[id].level = 2
+		c.nodes[id].level = 2
 	}
 	lead := c.leader()
 	c.step(2 * levelTicks)
 	if lead.supported != 1 {
 		t.Fatalf("level %d before anybody announced one", lead.supported)
 	}
-	other := c.bodies[lead.id%3+1]
+	other := c.nodes[lead.id%3+1]
 	other.level = 1
 	c.announce()
 	c.step(2 * levelTicks)
@@ -46,9 +46,9 @@ func TestLevelIsWhatAllKnow(t *testing.T) {
 
 // TestNewMemberHoldsTheLevel counts a server that is to be a member, too.
 func TestNewMemberHoldsTheLevel(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	for _, id := range c.ids {
-		c.bodies[id].level = 2
+		c.nodes[id].level = 2
 	}
 	lead := c.leader()
 	c.announce()
@@ -61,12 +61,12 @@ func TestNewMemberHoldsTheLevel(t *testing.T) {
 
 // TestNothingForOlderServers sends a server nothing of a level that it doesn't know.
 func TestNothingForOlderServers(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	for _, id := range c.ids {
-		c.bodies[id].level, c.bodies[id].inForce = 2, 2
+		c.nodes[id].level, c.nodes[id].inForce = 2, 2
 	}
 	lead := c.leader()
-	old := c.bodies[lead.id%3+1]
+	old := c.nodes[lead.id%3+1]
 	old.level = 1
 	c.announce()
 	c.step(2)

@@ -134,29 +134,29 @@ type Loop struct {
 	node *Node
 	disk *storage.Log
 
-	ef       Effects
-	entries  []Entry
-	applied  uint64
-	conf     *pb.ConfState
-	hard     pb.HardState
-	batch    []byte // not accepted by raft yet
-	frame    []byte // memory for the next message
-	reads    reads
-	snap     snapshots
-	failover failover
-	reach    reach
-	lost     lost
-	roster   roster
-	guests   guests
-	levels   levels
-	skips    skips
-	doubts   doubts
-	clocks   clocks
-	arrived  *arrived // handed to raft, which decides whether it wants it
-	failed   error
-	ticks    uint64
-	sole     bool // this server is the only voter
-	lastLead Leadership
+	ef          Effects
+	entries     []Entry
+	applied     uint64
+	conf        *pb.ConfState
+	hard        pb.HardState
+	batch       []byte // not accepted by raft yet
+	frame       []byte // memory for the next message
+	reads       reads
+	snap        snapshots
+	failover    failover
+	leaderCheck leaderCheck
+	lost        lost
+	roster      roster
+	guests      guests
+	levels      levels
+	skips       skips
+	doubts      doubts
+	clocks      clocks
+	arrived     *arrived // handed to raft, which decides whether it wants it
+	failed      error
+	ticks       uint64
+	sole        bool // this server is the only voter
+	lastLead    Leadership
 	// leaderDropped says that the leader's connection ended, handing that this server, which
 	// leads, has asked another one to.
 	leaderDropped, handing bool
@@ -249,7 +249,7 @@ func (l *Loop) vet(e Event) (*pb.Message, error) {
 // leader doesn't: raft would pass the question on in the peer's name, which the new
 // leader refuses, and the peer asks again as soon as it knows of that one. Nor does
 // a leader answer a server that has left and may not know: the lack of an answer
-// tells it (see reach).
+// tells it (see leaderCheck).
 func (l *Loop) answersReads(from uint64) bool {
 	return l.node.IsLeader() && contains(l.conf, from)
 }
@@ -288,7 +288,7 @@ func (l *Loop) Tick() {
 	}
 	l.reads.tick(l)
 	l.failover.tick(l)
-	l.reach.tick(l)
+	l.leaderCheck.tick(l)
 	l.levels.tick(l)
 	l.doubts.tick(l)
 	l.clocks.tick(l)
@@ -399,7 +399,7 @@ func (l *Loop) Turn() {
 		}
 		for _, rs := range l.ef.Reads {
 			l.reads.answered(l, rs)
-			l.reach.answered(l, rs)
+			l.leaderCheck.answered(l, rs)
 		}
 		for _, m := range l.ef.Send {
 			l.send(m)
@@ -684,21 +684,21 @@ func (l *Loop) leaderChanged() {
 	l.reads.retry(l)
 }
 
-// HandOver asks the voter that has most of the log to lead, if this server does. It
+// TransferLeadership asks the voter that has most of the log to lead, if this server does. It
 // reports whether there is something to wait for.
-func (l *Loop) HandOver() bool {
-	return l.node.IsLeader() && l.handOver(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
+func (l *Loop) TransferLeadership() bool {
+	return l.node.IsLeader() && l.transferLeadershipTo(slices.Concat(l.conf.GetVoters(), l.conf.GetVotersOutgoing()))
 }
 
-// handOver is HandOver to one of some voters.
-func (l *Loop) handOver(voters []uint64) bool {
+// transferLeadershipTo is TransferLeadership to one of some voters.
+func (l *Loop) transferLeadershipTo(voters []uint64) bool {
 	best := slices.DeleteFunc(l.node.Followers(), func(f Progress) bool { return !f.Active || !slices.Contains(voters, f.ID) })
 	if len(best) == 0 {
 		return false
 	}
 	to := slices.MaxFunc(best, func(a, b Progress) int { return cmp.Compare(a.Match, b.Match) })
 	l.log.Info("handing leadership over", "to", to.ID)
-	l.node.TransferLeader(to.ID)
+	l.node.TransferLeadership(to.ID)
 	l.handing = true
 	return true
 }

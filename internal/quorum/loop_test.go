@@ -10,10 +10,10 @@ import (
 
 // agreed fails unless every running server applied exactly the numbers 1 to n,
 // in whatever order they agreed on.
-func (c *colony) agreed(n int) {
+func (c *cluster) agreed(n int) {
 	c.t.Helper()
 	for _, id := range c.ids {
-		b := c.bodies[id]
+		b := c.nodes[id]
 		if b.loop == nil {
 			continue
 		}
@@ -26,10 +26,10 @@ func (c *colony) agreed(n int) {
 }
 
 func TestEveryServersWishesAreAgreedOn(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.leader()
 	for n := range uint64(30) {
-		c.bodies[n%3+1].say(n + 1)
+		c.nodes[n%3+1].say(n + 1)
 		if n%4 == 0 {
 			c.step(1)
 		}
@@ -39,13 +39,13 @@ func TestEveryServersWishesAreAgreedOn(t *testing.T) {
 }
 
 func TestLeaderCrashLosesNothing(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	n := uint64(0)
 	for range 5 {
 		lead := c.leader()
 		for _, id := range c.ids {
 			n++
-			c.bodies[id].say(n)
+			c.nodes[id].say(n)
 		}
 		// The requests are on their way, some applied, when the leader dies.
 		lead.loop.Turn()
@@ -65,7 +65,7 @@ func TestLeaderCrashLosesNothing(t *testing.T) {
 // TestCutOffLeaderIsReplaced isolates the leader: the others go on, it can't,
 // and after the heal its own wishes are agreed on too.
 func TestCutOffLeaderIsReplaced(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	old := c.leader()
 	isolate := func(on bool) {
 		for _, id := range c.ids {
@@ -94,11 +94,11 @@ func TestCutOffLeaderIsReplaced(t *testing.T) {
 // others acknowledge, then lets it sync: it must not be answered before it has
 // applied all of that.
 func TestSyncSeesEverythingAcknowledged(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	n := uint64(0)
 	for round := range 9 {
-		b := c.bodies[c.ids[round%3]]
+		b := c.nodes[c.ids[round%3]]
 		c.cut[[2]uint64{lead.id, b.id}] = b != lead
 		n++
 		lead.say(n)
@@ -115,12 +115,12 @@ func TestSyncSeesEverythingAcknowledged(t *testing.T) {
 // TestLaggingServerTakesASnapshot leaves one server behind what the others keep
 // of the log.
 func TestLaggingServerTakesASnapshot(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
-	behind := c.bodies[lead.id%3+1]
+	behind := c.nodes[lead.id%3+1]
 	c.crash(behind.id)
 	for _, id := range c.ids {
-		c.bodies[id].snapshot = 4 << 10
+		c.nodes[id].snapshot = 4 << 10
 	}
 	const n = 4000
 	for i := range uint64(n) {
@@ -141,20 +141,20 @@ func TestLaggingServerTakesASnapshot(t *testing.T) {
 // TestMembersComeAndGo adds two servers, makes one an observer's equal, and
 // removes the leader.
 func TestMembersComeAndGo(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lead.say(1)
 	c.step(2)
 	c.ids = append(c.ids, 4, 5)
 	all := append(slices.Clone(c.members), Member{ID: 4}, Member{ID: 5, Observer: true})
 	for _, id := range []uint64{4, 5} {
-		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS()}
+		c.nodes[id] = &node{c: c, id: id, fs: storage.NewMemFS()}
 		c.open(id, lead.loop.applied, lead.loop.node.Term())
 	}
 	want := func(members []Member) {
 		for _, id := range c.ids {
-			c.bodies[id].wanted = members
-			c.bodies[id].version++
+			c.nodes[id].wanted = members
+			c.nodes[id].version++
 		}
 	}
 	want(all)
@@ -163,7 +163,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	if !slices.Contains(conf.GetVoters(), 4) || !slices.Contains(conf.GetLearners(), 5) || len(conf.GetVoters()) != 4 {
 		t.Fatalf("membership is %v, want voters 1 to 4 and learner 5", conf)
 	}
-	if !c.bodies[4].joined || !c.bodies[5].joined {
+	if !c.nodes[4].joined || !c.nodes[5].joined {
 		t.Error("a new server doesn't know that it has joined")
 	}
 	lead = c.leader()
@@ -174,7 +174,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatalf("server %d leads, membership %v; %d was to leave, and to follow", next.id, next.loop.conf, lead.id)
 	}
 	next.say(2)
-	c.bodies[5].say(3)
+	c.nodes[5].say(3)
 	c.step(5)
 	c.agreed(3) // the one that has left too
 	c.crash(lead.id)
@@ -187,7 +187,7 @@ func TestMembersComeAndGo(t *testing.T) {
 // TestRemovedServerIsNotMissed stops one of two servers as soon as the decision
 // that removes it is known: the other goes on alone.
 func TestRemovedServerIsNotMissed(t *testing.T) {
-	c := newColony(t, 1, 2)
+	c := newCluster(t, 1, 2)
 	lead := c.leader()
 	lead.post(func() { // after the tick, and with an entry like any other
 		lead.wanted, lead.version = []Member{{ID: lead.id}}, 1
@@ -203,14 +203,14 @@ func TestRemovedServerIsNotMissed(t *testing.T) {
 // TestEmptyDiskJoinsAnew replaces a voter's disk: until it is a member again it
 // helps nobody to a majority.
 func TestEmptyDiskJoinsAnew(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lead.say(1)
 	c.step(2)
-	lost := c.bodies[lead.id%3+1]
+	lost := c.nodes[lead.id%3+1]
 	c.crash(lost.id)
 	for _, id := range c.ids {
-		c.bodies[id].wanted, c.bodies[id].version = c.members, 1
+		c.nodes[id].wanted, c.nodes[id].version = c.members, 1
 	}
 	ask := func() JoinReply {
 		reply := make(chan JoinReply, 1)
@@ -243,11 +243,11 @@ func TestEmptyDiskJoinsAnew(t *testing.T) {
 func TestRandomWeather(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		c := newColony(t, 1, 2, 3, 4, 5)
+		c := newCluster(t, 1, 2, 3, 4, 5)
 		n := uint64(0)
 		for range 150 {
 			id := c.ids[rng.IntN(5)]
-			b := c.bodies[id]
+			b := c.nodes[id]
 			switch rng.IntN(8) {
 			case 0:
 				if b.loop != nil {
@@ -276,17 +276,17 @@ func TestRandomWeather(t *testing.T) {
 		}
 		clear(c.cut)
 		for _, id := range c.ids {
-			if c.bodies[id].loop == nil {
-				c.bodies[id].mine, c.bodies[id].waiting = nil, nil
+			if c.nodes[id].loop == nil {
+				c.nodes[id].mine, c.nodes[id].waiting = nil, nil
 				c.restart(id)
 			}
 			c.greet(id)
 		}
 		c.leader()
 		c.step(60)
-		want := c.bodies[1].applied
+		want := c.nodes[1].applied
 		for _, id := range c.ids {
-			if b := c.bodies[id]; !slices.Equal(b.applied, want) || len(b.mine) > 0 {
+			if b := c.nodes[id]; !slices.Equal(b.applied, want) || len(b.mine) > 0 {
 				t.Fatalf("seed %d: server %d applied %d numbers and %d of its own are open; server 1 applied %d", seed, id, len(b.applied), len(b.mine), len(want))
 			}
 		}
@@ -296,9 +296,9 @@ func TestRandomWeather(t *testing.T) {
 // TestNoRoomAtTheLeader: requests for a leader whose queue is full wait here and are
 // sent once, in order, when it has room.
 func TestNoRoomAtTheLeader(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
-	follower := c.bodies[lead.id%3+1]
+	follower := c.nodes[lead.id%3+1]
 	follower.full = true
 	for n := range uint64(5) {
 		follower.say(n + 1)

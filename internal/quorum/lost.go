@@ -31,7 +31,7 @@ type lost struct {
 	out    map[uint64]departure // by server: the life that was taken out last
 	tried  map[uint64]attempt   // by server: the life that this leader proposed to take out last
 	former map[uint64]uint64    // by server that has an address: connections up to this number are a former life's
-	// admitted are the servers that have asked whether this leader hears them (reach.go),
+	// admitted are the servers that have asked whether this leader hears them (leadercheck.go),
 	// which a server that joins does once it may vote.
 	admitted map[uint64]bool
 }
@@ -78,7 +78,7 @@ func (l *Loop) join(e Event) {
 	switch {
 	case member && l.o.Shell.Connected(e.From):
 		// One of the two is not who it says. The one that runs keeps its place.
-		e.Join <- JoinReply{Twin: true}
+		e.Join <- JoinReply{DuplicateID: true}
 	case (member || e.Known) && !e.Empty:
 		e.Join <- JoinReply{Ask: true}
 	default:
@@ -140,7 +140,7 @@ func takenOut(e *pb.Entry) (id uint64, life uint32, ok bool) {
 // noteAdmitted takes note of a peer's message to this leader if only a server that takes
 // part in elections sends it.
 func (l *Loop) noteAdmitted(from uint64, m *pb.Message) {
-	if !l.node.IsLeader() || l.lost.admitted[from] || !asksReach(m) {
+	if !l.node.IsLeader() || l.lost.admitted[from] || !asksLeaderCheck(m) {
 		return
 	}
 	if len(l.lost.admitted) >= lostMax {

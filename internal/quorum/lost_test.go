@@ -11,7 +11,7 @@ import (
 )
 
 // ask hands the leader a question of a server with an empty disk.
-func (b *body) ask(e Event) JoinReply {
+func (b *node) ask(e Event) JoinReply {
 	b.c.t.Helper()
 	reply := make(chan JoinReply, 1)
 	e.Kind, e.Join = EventJoin, reply
@@ -21,7 +21,7 @@ func (b *body) ask(e Event) JoinReply {
 }
 
 // letIn asks until the server may start.
-func (b *body) letIn(e Event) JoinReply {
+func (b *node) letIn(e Event) JoinReply {
 	b.c.t.Helper()
 	for range 100 {
 		if r := b.ask(e); r.Go {
@@ -32,17 +32,17 @@ func (b *body) letIn(e Event) JoinReply {
 	return JoinReply{}
 }
 
-// want makes the colony's members those decided on.
-func (c *colony) want() {
+// want makes the cluster's members those decided on.
+func (c *cluster) want() {
 	for _, id := range c.ids {
-		c.bodies[id].wanted, c.bodies[id].version = c.members, 1
+		c.nodes[id].wanted, c.nodes[id].version = c.members, 1
 	}
 }
 
 // TestJoiningServerLeadsByNoOldMembership: a server that joins took a snapshot from
 // before it was taken out, which says that it is the only voter.
 func TestJoiningServerLeadsByNoOldMembership(t *testing.T) {
-	c := newColony(t, 1)
+	c := newCluster(t, 1)
 	b := c.leader1()
 	b.say(1)
 	b.snapshot = 1
@@ -65,11 +65,11 @@ func TestJoiningServerLeadsByNoOldMembership(t *testing.T) {
 	}
 }
 
-// leader1 is the leader of a colony of one.
-func (c *colony) leader1() *body {
+// leader1 is the leader of a cluster of one.
+func (c *cluster) leader1() *node {
 	c.t.Helper()
 	for range 200 {
-		if b := c.bodies[c.ids[0]]; b.loop.IsLeader() {
+		if b := c.nodes[c.ids[0]]; b.loop.IsLeader() {
 			return b
 		}
 		c.step(1)
@@ -81,7 +81,7 @@ func (c *colony) leader1() *body {
 // TestFormerLifeDoesNotCount: what a server acknowledged before its disk was lost
 // arrives after it was let in again.
 func TestFormerLifeDoesNotCount(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lead.say(1)
 	c.step(2)
@@ -121,11 +121,11 @@ func TestFormerLifeDoesNotCount(t *testing.T) {
 // TestJoinsInNoEarlierTerm: a former life may have voted in any term up to that in
 // which it was taken out.
 func TestJoinsInNoEarlierTerm(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.step(1)
 	c.crash(2)
 	c.join(2, JoinReply{Index: 40, Term: 7})
-	b := c.bodies[2]
+	b := c.nodes[2]
 	stale, err := proto.Marshal(&pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(6)), LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0)),
 		Entries: []*pb.Entry{{Term: new(uint64(6)), Index: new(uint64(1))}}})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestJoinsInNoEarlierTerm(t *testing.T) {
 
 // TestOnlyItsLifeIsLetIn: another life has promised other things since.
 func TestOnlyItsLifeIsLetIn(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lost := lead.id%3 + 1
 	c.crash(lost)
@@ -168,7 +168,7 @@ func TestOnlyItsLifeIsLetIn(t *testing.T) {
 // TestQuestionTakesNoVote: somebody asks in the name of a server that is down and
 // has its data.
 func TestQuestionTakesNoVote(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	down := lead.id%3 + 1
 	c.crash(down)
@@ -185,7 +185,7 @@ func TestQuestionTakesNoVote(t *testing.T) {
 // TestMembershipSurvivesACrashOfAll: a server gets its vote back, all crash, and
 // another one's disk is lost. The two that are left are a majority.
 func TestMembershipSurvivesACrashOfAll(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lead.say(1)
 	c.step(2)
@@ -194,7 +194,7 @@ func TestMembershipSurvivesACrashOfAll(t *testing.T) {
 	c.want()
 	c.join(lost, lead.letIn(Event{From: lost, Life: 1, Known: true, Empty: true}))
 	c.greet(lost)
-	votes := func(id uint64) bool { return slices.Contains(c.bodies[id].loop.conf.GetVoters(), lost) }
+	votes := func(id uint64) bool { return slices.Contains(c.nodes[id].loop.conf.GetVoters(), lost) }
 	for n := 0; !votes(lead.id) || !votes(lost) || !votes(third); n++ {
 		if n == 200 {
 			t.Fatal("it doesn't get its vote back")
@@ -204,7 +204,7 @@ func TestMembershipSurvivesACrashOfAll(t *testing.T) {
 	for _, id := range c.ids {
 		c.crash(id)
 	}
-	c.bodies[third].fs = storage.NewMemFS()
+	c.nodes[third].fs = storage.NewMemFS()
 	c.restart(lead.id)
 	c.restart(lost)
 	c.leader()
@@ -213,9 +213,9 @@ func TestMembershipSurvivesACrashOfAll(t *testing.T) {
 // TestWhoWasAwayLearnsAddresses: a server is told of members that it doesn't know,
 // by one that it does.
 func TestWhoWasAwayLearnsAddresses(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.step(1)
-	one, two := c.bodies[1], c.bodies[2]
+	one, two := c.nodes[1], c.nodes[2]
 	one.wanted, one.version = []Member{{ID: 1, Addrs: []string{"a"}}, {ID: 2, Addrs: []string{"b"}}, {ID: 5, Addrs: []string{"five:1", "five:2"}}}, 1
 	one.loop.Handle(Event{Kind: EventLevel, From: 2, Level: levelIntroduces})
 	c.step(2)
@@ -266,7 +266,7 @@ func TestIntroductionLimits(t *testing.T) {
 // TestAskersAreBounded: what is noted of servers that ask to join stays within its limit,
 // though each question comes with another id.
 func TestAskersAreBounded(t *testing.T) {
-	c := newColony(t, 1)
+	c := newCluster(t, 1)
 	b := c.leader1()
 	for n := range uint64(lostMax + 10) {
 		b.loop.Handle(Event{Kind: EventJoin, From: 100 + n, Life: 1, Conn: n + 1, Join: make(chan JoinReply, 1)})

@@ -132,8 +132,8 @@ func (n *Node) Propose(batch []byte) error { return n.raw.Propose(batch) }
 // leadership is lost; ctx must not be used twice.
 func (n *Node) ReadIndex(ctx []byte) { n.raw.ReadIndex(ctx) }
 
-// TransferLeader asks another voter to lead in this one's place.
-func (n *Node) TransferLeader(to uint64) { n.raw.TransferLeader(to) }
+// TransferLeadership asks another voter to lead in this one's place.
+func (n *Node) TransferLeadership(to uint64) { n.raw.TransferLeader(to) }
 
 // Transferring reports whether this leader waits for another to take over; it
 // accepts no proposals meanwhile.

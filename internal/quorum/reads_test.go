@@ -14,12 +14,12 @@ import (
 // the answer comes. The answer to its former life is of an older index than the
 // question that it asks now, which has the same number; it must not serve that.
 func TestReadOfAFormerLife(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(1)
 	c.step(5)
 	c.restart(2)
 	c.step(5)
-	b := c.bodies[2]
+	b := c.nodes[2]
 	former := b.loop.o.Incarnation
 	answer := func(index uint64) raft.ReadState {
 		return raft.ReadState{Index: index, RequestCtx: readContext(former, 1)}
@@ -51,7 +51,7 @@ func TestReadOfAFormerLife(t *testing.T) {
 // leader itself as soon as it is connected to it, and doesn't wait for its question to
 // count as lost.
 func TestReadAskedOfAFormerLeader(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	var log strings.Builder
 	c.log = slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})
 	for _, id := range c.ids {
@@ -63,7 +63,7 @@ func TestReadAskedOfAFormerLeader(t *testing.T) {
 	c.elect(3)
 	c.step(5)
 	log.Reset()
-	b := c.bodies[2]
+	b := c.nodes[2]
 	late := &pb.Message{
 		Type: pb.MsgReadIndex.Enum(), From: new(uint64(2)), To: new(uint64(1)),
 		Entries: []*pb.Entry{{Data: readContext(b.loop.o.Incarnation, 1<<20)}},
@@ -72,7 +72,7 @@ func TestReadAskedOfAFormerLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	former := c.bodies[1]
+	former := c.nodes[1]
 	former.post(func() { former.loop.Handle(Event{Kind: EventRaft, From: 2, Data: frame}) })
 	c.step(2)
 	if log.Len() > 0 {

@@ -241,7 +241,7 @@ func (l *Loop) handOffTo(voters []uint64) bool {
 		return false
 	}
 	r.handOffs++
-	return l.handOver(voters)
+	return l.transferLeadershipTo(voters)
 }
 
 // othersThatVote are the voters that remain ones.

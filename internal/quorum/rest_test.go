@@ -7,8 +7,8 @@ import (
 // TestRests: only a server alone rests, and not while something is new to it.
 func TestRests(t *testing.T) {
 	t.Parallel()
-	c := newColony(t, 1)
-	b := c.bodies[1]
+	c := newCluster(t, 1)
+	b := c.nodes[1]
 	b.loop.Turn()
 	if b.loop.Resting() {
 		t.Fatal("it rests before its first tick")
@@ -32,11 +32,11 @@ func TestRests(t *testing.T) {
 		t.Error("it rests while another server is to join")
 	}
 
-	c = newColony(t, 1, 2, 3)
+	c = newCluster(t, 1, 2, 3)
 	c.leader()
 	c.step(5)
 	for _, id := range c.ids {
-		if c.bodies[id].loop.Resting() {
+		if c.nodes[id].loop.Resting() {
 			t.Errorf("server %d of three rests", id)
 		}
 	}

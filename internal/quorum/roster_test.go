@@ -11,14 +11,14 @@ import (
 // whose vote it needs, though its configuration and its state name nobody but itself.
 func TestFindsWhoStillVotes(t *testing.T) {
 	for _, written := range []bool{true, false} { // the file, by the life that is over
-		c := newColony(t, 1, 2)
+		c := newCluster(t, 1, 2)
 		c.strange = true
 		c.elect(1)
 		c.step(5)
 		c.cut[[2]uint64{1, 2}], c.cut[[2]uint64{2, 1}] = true, true
 		c.members = []Member{c.members[1]}
 		for _, id := range c.ids {
-			b := c.bodies[id]
+			b := c.nodes[id]
 			b.wanted, b.version = c.members, 1
 		}
 		if written {
@@ -28,11 +28,11 @@ func TestFindsWhoStillVotes(t *testing.T) {
 		clear(c.cut)
 		c.restart(2)
 		for range 100 {
-			if c.step(1); c.bodies[2].loop.IsLeader() && slices.Equal(c.voters(), []uint64{2}) {
+			if c.step(1); c.nodes[2].loop.IsLeader() && slices.Equal(c.voters(), []uint64{2}) {
 				break
 			}
 		}
-		b := c.bodies[2]
+		b := c.nodes[2]
 		if now, before := b.loop.Voters(); !b.loop.IsLeader() || !slices.Equal(now, []uint64{2}) || len(before) > 0 {
 			t.Fatalf("written %t: server 2 leads: %t, and the votes of %v and %v count", written, b.loop.IsLeader(), now, before)
 		}
@@ -67,8 +67,8 @@ func TestMeetsWhoCameAndWent(t *testing.T) {
 	c.leader().stage(8, 0, named...)
 	c.until("it has left", func() bool { return c.over(8, ChangeDone) })
 	clear(c.cut)
-	c.until("server 3 has caught up", func() bool { return c.bodies[3].ended[8] == ChangeDone })
-	if peers := c.bodies[3].peers; !isMember(peers, 4) {
+	c.until("server 3 has caught up", func() bool { return c.nodes[3].ended[8] == ChangeDone })
+	if peers := c.nodes[3].peers; !isMember(peers, 4) {
 		t.Fatalf("server 3 was told to connect to %v, never to server 4", peers)
 	}
 }

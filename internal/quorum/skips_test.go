@@ -14,42 +14,42 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// What the disks of a colony are.
+// What the disks of a cluster are.
 const (
-	colonyCluster = 7
-	colonyDir     = "/data"
+	testClusterID = 7
+	testDir       = "/data"
 )
 
-// poison is a number at which every body fails.
+// poison is a number at which every node fails.
 const poison = 666
 
 var errPoison = errors.New("an entry can't be applied")
 
 // decide makes a decision to skip the entry on the disk of a server that is down. hash is
 // that of the entry's bytes.
-func (b *body) decide(index, term uint64, hash storage.Hash) {
+func (b *node) decide(index, term uint64, hash storage.Hash) {
 	b.c.t.Helper()
-	s := storage.Skip{Cluster: colonyCluster, Index: index, Term: term, Hash: hash, By: "ann", Why: "test", At: time.Unix(1e9, 0)}
-	if err := storage.WriteSkip(b.fs, colonyDir, s); err != nil {
+	s := storage.Skip{Cluster: testClusterID, Index: index, Term: term, Hash: hash, By: "ann", Why: "test", At: time.Unix(1e9, 0)}
+	if err := storage.WriteSkip(b.fs, testDir, s); err != nil {
 		b.c.t.Fatal(err)
 	}
 }
 
 // skips returns the decisions on a server's disk.
-func (b *body) skips() []storage.Skip {
+func (b *node) skips() []storage.Skip {
 	b.c.t.Helper()
-	all, err := storage.Skips(b.fs, colonyDir, colonyCluster)
+	all, err := storage.Skips(b.fs, testDir, testClusterID)
 	if err != nil {
 		b.c.t.Fatal(err)
 	}
 	return all
 }
 
-// poisoned returns a colony of which every server is down with an entry in its log at
+// poisoned returns a cluster of which every server is down with an entry in its log at
 // which it failed, and the entry's place.
-func poisoned(t *testing.T, ids ...uint64) (c *colony, index, term uint64, hash storage.Hash) {
+func poisoned(t *testing.T, ids ...uint64) (c *cluster, index, term uint64, hash storage.Hash) {
 	t.Helper()
-	c = newColony(t, ids...)
+	c = newCluster(t, ids...)
 	find := c.leader
 	if len(ids) == 1 {
 		find = c.leader1
@@ -58,13 +58,13 @@ func poisoned(t *testing.T, ids ...uint64) (c *colony, index, term uint64, hash 
 	lead.say(1)
 	c.step(5)
 	for _, id := range ids {
-		c.bodies[id].mayFail, c.bodies[id].poisoned = true, true
+		c.nodes[id].mayFail, c.nodes[id].poisoned = true, true
 	}
 	index, term = lead.loop.applied+1, lead.loop.node.Term()
 	lead.say(poison)
 	c.step(10)
 	for _, id := range ids {
-		b := c.bodies[id]
+		b := c.nodes[id]
 		if b.loop == nil && !errors.Is(b.failed, errPoison) {
 			t.Fatalf("server %d ended with %v", id, b.failed)
 		}
@@ -77,14 +77,14 @@ func poisoned(t *testing.T, ids ...uint64) (c *colony, index, term uint64, hash 
 }
 
 // fails steps until a server fails.
-func (c *colony) fails(id uint64, want string) {
+func (c *cluster) fails(id uint64, want string) {
 	c.t.Helper()
 	for range 200 {
-		if c.step(1); c.bodies[id].loop == nil {
+		if c.step(1); c.nodes[id].loop == nil {
 			break
 		}
 	}
-	b := c.bodies[id]
+	b := c.nodes[id]
 	if b.loop != nil || b.failed == nil || !strings.Contains(b.failed.Error(), want) {
 		c.t.Fatalf("server %d runs: %t, failed with %v; want %q", id, b.loop != nil, b.failed, want)
 	}
@@ -96,14 +96,14 @@ func (c *colony) fails(id uint64, want string) {
 // entry from that, fails at it too, and can be decided on.
 func TestSkipWaitsForWhoMissedTheEntry(t *testing.T) {
 	t.Parallel()
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.leader()
 	lead.say(1)
 	c.step(5)
-	for _, b := range c.bodies {
+	for _, b := range c.nodes {
 		b.mayFail, b.poisoned = true, true
 	}
-	missed := c.bodies[lead.id%3+1]
+	missed := c.nodes[lead.id%3+1]
 	c.crash(missed.id)
 	index, term, hash := lead.loop.applied+1, lead.loop.node.Term(), storage.HashEntry(numbers([]uint64{poison}))
 	lead.say(poison)
@@ -111,7 +111,7 @@ func TestSkipWaitsForWhoMissedTheEntry(t *testing.T) {
 	decided := slices.DeleteFunc(slices.Clone(c.ids), func(id uint64) bool { return id == missed.id })
 	for _, id := range decided {
 		c.crash(id)
-		b := c.bodies[id]
+		b := c.nodes[id]
 		b.mine, b.waiting, b.failed = nil, nil, nil
 		b.decide(index, term, hash)
 	}
@@ -122,11 +122,11 @@ func TestSkipWaitsForWhoMissedTheEntry(t *testing.T) {
 		c.leader().say(2)
 		c.step(20)
 		for _, id := range decided {
-			if applied := c.bodies[id].loop.applied; applied != index-1 {
+			if applied := c.nodes[id].loop.applied; applied != index-1 {
 				t.Fatalf("server %d has applied entry %d, and entry %d is held", id, applied, index)
 			}
 			c.crash(id)
-			c.bodies[id].mine, c.bodies[id].waiting = nil, nil
+			c.nodes[id].mine, c.nodes[id].waiting = nil, nil
 		}
 	}
 	for _, id := range c.ids {
@@ -149,12 +149,12 @@ func TestSkip(t *testing.T) {
 	var said bytes.Buffer
 	c.log = slog.NewTextHandler(&said, nil)
 	for _, id := range []uint64{1, 2} {
-		c.bodies[id].decide(index, term, hash)
+		c.nodes[id].decide(index, term, hash)
 		c.restart(id)
 	}
 	c.step(100)
 	for _, id := range []uint64{1, 2} {
-		if b := c.bodies[id]; b.loop == nil || b.loop.applied >= index || b.skips()[0].Agreed {
+		if b := c.nodes[id]; b.loop == nil || b.loop.applied >= index || b.skips()[0].Agreed {
 			t.Fatalf("server %d did not wait for the third: %+v", id, b.skips())
 		}
 	}
@@ -163,13 +163,13 @@ func TestSkip(t *testing.T) {
 	}
 	c.restart(3)
 	c.fails(3, errPoison.Error())
-	c.bodies[3].decide(index, term, hash)
+	c.nodes[3].decide(index, term, hash)
 	c.restart(3)
 	c.step(30)
 	c.leader().say(2)
 	c.step(20)
 	for _, id := range c.ids {
-		if b := c.bodies[id]; !slices.Equal(b.applied, []uint64{1, 2}) || !b.skips()[0].Agreed {
+		if b := c.nodes[id]; !slices.Equal(b.applied, []uint64{1, 2}) || !b.skips()[0].Agreed {
 			t.Fatalf("server %d has applied %v; %+v", id, b.applied, b.skips())
 		}
 	}
@@ -182,7 +182,7 @@ func TestSkip(t *testing.T) {
 	c.step(30)
 	c.leader().say(3)
 	c.step(10)
-	if b := c.bodies[1]; !slices.Equal(b.applied, []uint64{1, 2, 3}) {
+	if b := c.nodes[1]; !slices.Equal(b.applied, []uint64{1, 2, 3}) {
 		t.Fatalf("after a restart of two server 1 has applied %v", b.applied)
 	}
 }
@@ -193,12 +193,12 @@ func TestSkipAlone(t *testing.T) {
 	c, index, term, hash := poisoned(t, 1)
 	c.restart(1)
 	c.fails(1, errPoison.Error())
-	c.bodies[1].decide(index, term, hash)
+	c.nodes[1].decide(index, term, hash)
 	c.restart(1)
 	c.step(5)
-	c.bodies[1].say(2)
+	c.nodes[1].say(2)
 	c.step(5)
-	if b := c.bodies[1]; !slices.Equal(b.applied, []uint64{1, 2}) {
+	if b := c.nodes[1]; !slices.Equal(b.applied, []uint64{1, 2}) {
 		t.Fatalf("applied %v", b.applied)
 	}
 }
@@ -209,11 +209,11 @@ func TestSkipAfterSilence(t *testing.T) {
 	t.Parallel()
 	c, index, term, hash := poisoned(t, 1, 2, 3)
 	for _, id := range c.ids {
-		c.bodies[id].decide(index, term, hash)
+		c.nodes[id].decide(index, term, hash)
 	}
 	c.restart(1)
 	c.cut[[2]uint64{3, 2}], c.cut[[2]uint64{2, 3}] = true, true
-	b := c.bodies[2]
+	b := c.nodes[2]
 	c.restart(2)
 	c.step(5)
 	b.loop.Handle(Event{Kind: EventSkips, From: 1, Data: appendSkip(nil, &storage.Skip{Index: index, Term: term, Hash: hash, Agreed: true})})
@@ -230,16 +230,16 @@ func TestSkipsThatDiffer(t *testing.T) {
 	c, index, term, hash := poisoned(t, 1, 2, 3)
 	var said bytes.Buffer
 	c.log = slog.NewTextHandler(&said, nil)
-	c.bodies[1].decide(index, term, hash)
-	c.bodies[2].decide(index, term, hash)
-	c.bodies[3].decide(index, term, storage.HashEntry([]byte("other")))
+	c.nodes[1].decide(index, term, hash)
+	c.nodes[2].decide(index, term, hash)
+	c.nodes[3].decide(index, term, storage.HashEntry([]byte("other")))
 	for _, id := range c.ids {
 		c.restart(id)
 	}
 	c.fails(3, fmt.Sprintf("entry-%d.skip", index))
 	c.step(50)
 	for _, id := range []uint64{1, 2} {
-		if b := c.bodies[id]; b.loop == nil || b.loop.applied >= index {
+		if b := c.nodes[id]; b.loop == nil || b.loop.applied >= index {
 			t.Fatalf("server %d did not wait", id)
 		}
 	}
@@ -253,16 +253,16 @@ func TestSkipsThatDiffer(t *testing.T) {
 func TestSkipIsTakenOver(t *testing.T) {
 	t.Parallel()
 	c, index, term, hash := poisoned(t, 1)
-	c.bodies[1].decide(index, term, hash)
+	c.nodes[1].decide(index, term, hash)
 	c.restart(1)
 	c.step(5)
-	lead := c.bodies[1]
+	lead := c.nodes[1]
 	lead.say(2)
 	lead.wanted, lead.version = []Member{{ID: 1}, {ID: 2}}, 1
 	c.step(5)
 	c.ids = append(c.ids, 2)
-	joiner := &body{c: c, id: 2, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}, poisoned: true}
-	c.bodies[2] = joiner
+	joiner := &node{c: c, id: 2, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}, poisoned: true}
+	c.nodes[2] = joiner
 	c.open(2, lead.loop.applied, 0)
 	note := lead.note
 	lead.note = nil // its announcement is on the way
@@ -291,7 +291,7 @@ func TestSkipIsTakenOver(t *testing.T) {
 // is dropped, and the entry applied.
 func TestVoidSkip(t *testing.T) {
 	t.Parallel()
-	c := newColony(t, 1)
+	c := newCluster(t, 1)
 	b := c.leader1()
 	index := b.loop.applied + 1
 	b.loop.Handle(Event{Kind: EventSkips, From: 9, Data: appendSkip(nil, &storage.Skip{Index: index, Term: 1, Hash: storage.HashEntry(nil), Agreed: true})})
@@ -308,7 +308,7 @@ func TestVoidSkip(t *testing.T) {
 // TestLateSkips: of decisions that come too late a bounded number is remembered.
 func TestLateSkips(t *testing.T) {
 	t.Parallel()
-	c := newColony(t, 1)
+	c := newCluster(t, 1)
 	b := c.leader1()
 	b.loop.applied = 2 * warnedMax // none of them is looked for
 	most := 0
@@ -338,7 +338,7 @@ func FuzzParseSkips(f *testing.F) {
 // applied, or that aren't agreed, are not taken over.
 func TestSkipNotes(t *testing.T) {
 	t.Parallel()
-	c := newColony(t, 1)
+	c := newCluster(t, 1)
 	b := c.leader1()
 	b.say(1)
 	c.step(5)

@@ -47,7 +47,7 @@ func (l *Loop) Voters() (now, before []uint64) {
 // publish renews what Status returns.
 func (l *Loop) publish() {
 	s := Status{
-		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.reach.unanswered(l),
+		Leadership: l.lastLead, Applied: l.applied, Unanswered: l.leaderCheck.unanswered(l),
 		Voters: slices.Clone(l.conf.GetVoters()),
 	}
 	for _, id := range l.conf.GetLearners() {

@@ -164,9 +164,9 @@ func lastTerm(t *testing.T) []byte {
 // TestHostileMessages gives a running server what no honest peer sends; it goes on
 // and still agrees with the others.
 func TestHostileMessages(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.leader()
-	c.bodies[1].say(1)
+	c.nodes[1].say(1)
 	c.step(10)
 	hostile := [][]byte{lastTerm(t), {}, {0xff}, make([]byte, 100)}
 	for _, m := range []*pb.Message{
@@ -184,15 +184,15 @@ func TestHostileMessages(t *testing.T) {
 		}
 		hostile = append(hostile, b)
 	}
-	term := c.bodies[1].loop.node.Term()
+	term := c.nodes[1].loop.node.Term()
 	for _, b := range hostile {
-		c.bodies[1].loop.Handle(Event{Kind: EventRaft, From: 2, Data: b})
-		c.bodies[1].loop.Turn()
+		c.nodes[1].loop.Handle(Event{Kind: EventRaft, From: 2, Data: b})
+		c.nodes[1].loop.Turn()
 	}
-	if now := c.bodies[1].loop.node.Term(); now != term {
+	if now := c.nodes[1].loop.node.Term(); now != term {
 		t.Errorf("the term is %d, and was %d", now, term)
 	}
-	c.bodies[2].say(2)
+	c.nodes[2].say(2)
 	c.step(30)
 	c.agreed(2)
 }

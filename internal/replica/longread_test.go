@@ -13,9 +13,9 @@ import (
 // longListSize is enough for several steps of a Scan.
 const longListSize = 20_000
 
-// TestTurnLetsOthersIn: a turn of reads lets the replica go before it has done much
+// TestReadBatchLetsOthersIn: a batch of reads lets the replica go before it has done much
 // more than readWorkMax, however many requests it has.
-func TestTurnLetsOthersIn(t *testing.T) {
+func TestReadBatchLetsOthersIn(t *testing.T) {
 	t.Parallel()
 	v := serve(t)
 	raw := pipeline{}

@@ -14,7 +14,7 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// diskShell is a server alone on a disk in memory: a quorum.Shell without peers, whose background work is done at the end of each turn.
+// diskShell is a server alone on a disk in memory: a quorum.Shell without peers, whose background work is done at the end of each step.
 type diskShell struct {
 	t         testing.TB
 	fs        *storage.MemFS
@@ -85,8 +85,8 @@ func (countingRand) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// turn lets a tick pass, and does what a server does about its disk.
-func (s *diskShell) turn() {
+// step lets a tick pass, and does what a server does about its disk.
+func (s *diskShell) step() {
 	s.t.Helper()
 	s.now.Add(50e6)
 	s.loop.Tick()
@@ -118,14 +118,14 @@ func (s *diskShell) turn() {
 func (s *diskShell) client() *Client {
 	s.t.Helper()
 	for range 100 { // it elects itself
-		s.turn()
+		s.step()
 	}
 	c := NewClient(s.now.Load()+1, "test", jute.ID{Scheme: "ip", ID: "127.0.0.1"}, func() {})
 	if err := s.rep.Connect(c, &jute.ConnectRequest{Timeout: 40000, Passwd: make([]byte, jute.PasswdSize)}, func() int64 { return s.now.Load() + 2 }); err != nil {
 		s.t.Fatal(err)
 	}
 	for range 100 {
-		if s.turn(); c.Established() {
+		if s.step(); c.Established() {
 			c.TakeOutput(nil)
 			return c
 		}
@@ -153,16 +153,16 @@ type reply struct {
 	body []byte
 }
 
-// replies lets the server turn until a client has got n replies.
+// replies steps the server until a client has got n replies.
 func (s *diskShell) replies(c *Client, n int) (list []reply) {
 	s.t.Helper()
 	for range 100 + n {
-		s.turn()
+		s.step()
 		if list = append(list, s.repliesNow(c)...); len(list) >= n {
 			return list
 		}
 	}
-	s.t.Fatalf("%d of %d replies in %d turns", len(list), n, 100+n)
+	s.t.Fatalf("%d of %d replies in %d steps", len(list), n, 100+n)
 	return nil
 }
 
@@ -263,7 +263,7 @@ func TestFullDiskMakesRoom(t *testing.T) {
 	}
 	free, _, _ := fs.Free("")
 	fs.Damage("/data/foreign", func([]byte) []byte { return make([]byte, free-disk/refuseShare+1) })
-	s.turn()
+	s.step()
 	refused := 0
 	for n := 0; ; n++ {
 		if s.call(cl, encoder, jute.OpSetData, setting("/n", nil))[0] == jute.OK {

@@ -71,27 +71,27 @@ func TestPortsInUse(t *testing.T) {
 	writes(t, s.Addrs()[0].String(), "/free")
 }
 
-// TestTwinIsKeptOut: a server with an empty data directory and the myid of one that
+// TestDuplicateIDIsKeptOut: a server with an empty data directory and the myid of one that
 // runs is not let in, says why, and costs the other nothing.
-func TestTwinIsKeptOut(t *testing.T) {
+func TestDuplicateIDIsKeptOut(t *testing.T) {
 	t.Parallel()
-	var ours, twins logLines
+	var ours, duplicates logLines
 	servers, opts := threeServers(t, Options{Log: ours.logger(), PeerSecrets: secretForTests})
 	lead := leader(t, servers)
 	victim := (lead + 1) % 3
 	stop := make(chan struct{})
-	twin := opts[victim]
-	twin.LogDir = ""
-	twin.DataDir, twin.Listen, twin.PeerListen, twin.Stop, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), stop, twins.logger()
+	duplicate := opts[victim]
+	duplicate.LogDir = ""
+	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Stop, duplicate.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), stop, duplicates.logger()
 	ended := make(chan error, 1)
 	go func() {
-		s, err := Open(twin)
+		s, err := Open(duplicate)
 		if err == nil {
 			s.Close()
 		}
 		ended <- err
 	}()
-	twins.says(t, "two servers have the same myid")
+	duplicates.says(t, "two servers have the same myid")
 	ours.says(t, "two servers have the same myid")
 	writes(t, opts[victim].Listen[0], "/victim")
 	if strings.Contains(ours.String(), "has lost its data directory") {
@@ -99,21 +99,21 @@ func TestTwinIsKeptOut(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("the twin did not wait: %v", err)
+		t.Errorf("the duplicate did not wait: %v", err)
 	default:
 	}
 	close(stop)
 	if err := <-ended; err == nil {
-		t.Error("the twin was let in")
+		t.Error("the duplicate was let in")
 	}
-	if list, err := os.ReadDir(twin.DataDir); err != nil || len(list) > 0 {
-		t.Errorf("the twin left %v, %v", list, err)
+	if list, err := os.ReadDir(duplicate.DataDir); err != nil || len(list) > 0 {
+		t.Errorf("the duplicate left %v, %v", list, err)
 	}
 }
 
-// TestTwinWithACopyStops: a server on a copy of another one's data directory stops
+// TestDuplicateIDOnACopyStops: a server on a copy of another one's data directory stops
 // when that one answers at the address of both.
-func TestTwinWithACopyStops(t *testing.T) {
+func TestDuplicateIDOnACopyStops(t *testing.T) {
 	t.Parallel()
 	servers, opts := threeServers(t, Options{})
 	lead := leader(t, servers)
@@ -121,23 +121,23 @@ func TestTwinWithACopyStops(t *testing.T) {
 	writes(t, opts[lead].Listen[0], "/before")
 	servers[victim].Close()
 	var log logLines
-	twin := opts[victim]
-	twin.LogDir = ""
-	twin.DataDir, twin.Listen, twin.PeerListen, twin.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), log.logger()
+	duplicate := opts[victim]
+	duplicate.LogDir = ""
+	duplicate.DataDir, duplicate.Listen, duplicate.PeerListen, duplicate.Log = t.TempDir(), []string{freeport.Address(t)}, freeport.Address(t), log.logger()
 	if opts[victim].LogDir != "" {
-		twin.LogDir = t.TempDir()
-		if err := os.CopyFS(twin.LogDir, os.DirFS(opts[victim].LogDir)); err != nil {
+		duplicate.LogDir = t.TempDir()
+		if err := os.CopyFS(duplicate.LogDir, os.DirFS(opts[victim].LogDir)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(twin.DataDir, os.DirFS(opts[victim].DataDir)); err != nil {
+	if err := os.CopyFS(duplicate.DataDir, os.DirFS(opts[victim].DataDir)); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	if servers[victim], err = Open(opts[victim]); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(twin)
+	s, err := Open(duplicate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestTwinWithACopyStops(t *testing.T) {
 	case err = <-s.Failed():
 	case <-time.After(30 * time.Second):
 	}
-	if !errors.Is(err, peer.ErrTwin) {
-		t.Fatalf("the twin ended with %v", err)
+	if !errors.Is(err, peer.ErrDuplicateID) {
+		t.Fatalf("the duplicate ended with %v", err)
 	}
 	log.says(t, "this server can't go on and stops", opts[victim].PeerListen)
 	s.Close()
@@ -190,7 +190,7 @@ func TestForeignServer(t *testing.T) {
 func TestUnknownName(t *testing.T) {
 	t.Parallel()
 	var log logLines
-	c := newColony(t)
+	c := newCluster(t)
 	c.lines(1, 2)
 	members := []Member{{ID: 1, Addrs: []string{c.addrs[1]}}, {ID: 2, Addrs: []string{c.addrs[2]}}, {ID: 3, Addrs: []string{"nowhere.invalid:2888"}}}
 	ready := make(chan error, 2)
@@ -217,7 +217,7 @@ func TestUnknownName(t *testing.T) {
 func TestConfigurationDiffers(t *testing.T) {
 	t.Parallel()
 	var log logLines
-	c := newColony(t)
+	c := newCluster(t)
 	for id := range uint64(3) {
 		c.lines(id + 1)
 	}
@@ -257,7 +257,7 @@ func TestConfigurationDiffers(t *testing.T) {
 func TestRemovedServerSaysSo(t *testing.T) {
 	t.Parallel()
 	var log logLines
-	c := newColony(t)
+	c := newCluster(t)
 	var opts []Options
 	ids := []uint64{1, 2, 3}
 	c.lines(ids...)
@@ -277,7 +277,7 @@ func TestRemovedServerSaysSo(t *testing.T) {
 }
 
 // options are those of server id, whose configuration names ids.
-func (c *colony) options(id uint64, ids ...uint64) Options {
+func (c *cluster) options(id uint64, ids ...uint64) Options {
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
 	return Options{ID: id, DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, PeerListen: c.addrs[id], Members: members, Membership: m}

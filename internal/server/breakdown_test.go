@@ -209,7 +209,7 @@ func TestSkipEntry(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	col := newColony(t) // for its addresses
+	col := newCluster(t) // for its addresses
 	m := lineMembership(col.lines(1, 2, 3))
 	members, _ := m.Parse(m.Text)
 	var opts []Options

@@ -124,7 +124,7 @@ func (s *Server) greet(nc net.Conn, in []byte, ids []jute.ID) *replica.Client {
 	c.Wake = func() { go s.flush(nc, c) }
 	if c.Try = socket.TryWriter(nc); c.Try != nil {
 		c.Push = func() { s.pushTo(nc, c) }
-		c.Wake = func() { s.pushers.add(c) }
+		c.Wake = func() { s.flushPool.add(c) }
 	}
 	c.Withdrawn = func() string { return s.withdrawn(c, nil) }
 	if ids != nil {

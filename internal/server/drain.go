@@ -15,11 +15,11 @@ const (
 	// with a drainPause between two: the other servers get them one part after the other.
 	drainSteps = 10
 	drainPause = 100 * time.Millisecond
-	// drainYield is the time between two attempts to hand leadership over, and asidePause
+	// drainTransferPause is the time between two attempts to hand leadership over, and asidePause
 	// that between two looks after the drain whether this server leads again: of two
 	// servers that drain, each may hand it to the other.
-	drainYield = time.Second
-	asidePause = 10 * time.Second
+	drainTransferPause = time.Second
+	asidePause         = 10 * time.Second
 )
 
 // ErrAlone is why a server alone can't be drained: nobody would take over.
@@ -49,15 +49,15 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
-	var yielded time.Time
+	var transferred time.Time
 	for {
 		q := s.peer.Status()
 		if !q.IsLeader && q.Leader != 0 {
 			break
 		}
-		if q.IsLeader && time.Since(yielded) >= drainYield {
-			yielded = time.Now()
-			s.peer.Yield()
+		if q.IsLeader && time.Since(transferred) >= drainTransferPause {
+			transferred = time.Now()
+			s.peer.TransferLeadership()
 		}
 		select {
 		case <-look.C:
@@ -82,7 +82,7 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) stayAside() {
 	for s.pause(asidePause) {
 		if s.peer.Status().IsLeader {
-			s.peer.Yield()
+			s.peer.TransferLeadership()
 		}
 	}
 }

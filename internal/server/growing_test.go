@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// alone runs a server without peers on a colony's folder and port.
-func (c *colony) alone(id uint64, snapCount int) {
+// alone runs a server without peers on a cluster's folder and port.
+func (c *cluster) alone(id uint64, snapCount int) {
 	c.t.Helper()
 	c.lines(id)
 	s, err := Open(Options{DataDir: c.dirs[id], LogDir: c.logDirs[id], Listen: []string{c.clients[id]}, Serving: Serving{SnapCount: snapCount}})
@@ -39,7 +39,7 @@ func TestStandaloneGrows(t *testing.T) {
 }
 
 func growsFrom(t *testing.T, id uint64, snapCount int) {
-	c := newColony(t)
+	c := newCluster(t)
 	c.alone(id, snapCount)
 	client := connect(t, c.clients[id], 0, nil)
 	const written = 35
@@ -81,7 +81,7 @@ func growsFrom(t *testing.T, id uint64, snapCount int) {
 }
 
 // votes waits until an ensemble has so many voters.
-func (c *colony) votes(n int) {
+func (c *cluster) votes(n int) {
 	c.t.Helper()
 	var last quorum.Status
 	for range 1000 {

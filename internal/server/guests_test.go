@@ -11,9 +11,9 @@ import (
 )
 
 // threeMembers starts one server, adds two others, and returns them with a client of the first.
-func threeMembers(t *testing.T) (*colony, *rawClient) {
+func threeMembers(t *testing.T) (*cluster, *rawClient) {
 	t.Helper()
-	c := newColony(t)
+	c := newCluster(t)
 	c.start(1, 1)
 	first := connect(t, c.clients[1], 0, nil)
 	c.start(2, 1, 2)
@@ -87,27 +87,27 @@ func TestRemovedServerGoesOn(t *testing.T) {
 	create(again, "/e")
 }
 
-// TestTwinOfAGuest: a second server under a guest's id, at another address, and one under
+// TestDuplicateIDOfAGuest: a second server under a guest's id, at another address, and one under
 // a member's, are refused.
-func TestTwinOfAGuest(t *testing.T) {
+func TestDuplicateIDOfAGuest(t *testing.T) {
 	t.Parallel()
-	c := newColony(t)
+	c := newCluster(t)
 	c.start(1, 1)
 	c.start(4, 1, 4)
 	connect(t, c.clients[4], 0, nil)
 	c.guests(4)
-	twin := newColony(t)
-	twin.lines(1, 4)
-	twin.addrs[1] = c.addrs[1]
-	twin.addrs[4] = freeport.Address(t)
+	duplicate := newCluster(t)
+	duplicate.lines(1, 4)
+	duplicate.addrs[1] = c.addrs[1]
+	duplicate.addrs[4] = freeport.Address(t)
 	ended := make(chan struct{})
-	m := lineMembership(twin.lines(1, 4))
+	m := lineMembership(duplicate.lines(1, 4))
 	members, _ := m.Parse(m.Text)
 	go func() {
 		defer close(ended)
 		stop := make(chan struct{})
 		time.AfterFunc(3*time.Second, func() { close(stop) })
-		if s, err := Open(Options{ID: 4, DataDir: twin.dirs[4], Listen: []string{twin.clients[4]}, PeerListen: twin.addrs[4], Members: members, Membership: m, PeerSecrets: secretForTests, Stop: stop}); err == nil {
+		if s, err := Open(Options{ID: 4, DataDir: duplicate.dirs[4], Listen: []string{duplicate.clients[4]}, PeerListen: duplicate.addrs[4], Members: members, Membership: m, PeerSecrets: secretForTests, Stop: stop}); err == nil {
 			defer s.Close()
 			if s.Status().Serving {
 				t.Error("a second server 4 serves")
@@ -120,7 +120,7 @@ func TestTwinOfAGuest(t *testing.T) {
 }
 
 // guests waits until the leader's guests are some servers.
-func (c *colony) guests(ids ...uint64) {
+func (c *cluster) guests(ids ...uint64) {
 	c.t.Helper()
 	var last []uint64
 	for range 2000 {
@@ -136,7 +136,7 @@ func (c *colony) guests(ids ...uint64) {
 	c.t.Fatalf("the guests are %v, want %v", last, ids)
 }
 
-func ids(t *testing.T, c *colony, text string) (all []uint64) {
+func ids(t *testing.T, c *cluster, text string) (all []uint64) {
 	t.Helper()
 	members, err := lineMembership("").Parse(text)
 	if err != nil {

@@ -72,12 +72,12 @@ func TestLargeRepliesOfOneTurn(t *testing.T) {
 	}
 }
 
-// TestWatchesOfAClientThatLeft: all of them go, which takes several turns.
+// TestWatchesOfAClientThatLeft: all of them go, which takes several steps.
 func TestWatchesOfAClientThatLeft(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})
 	c := connect(t, s.Addrs()[0].String(), 0, nil)
-	const n = 5*1024 + 1 // more than are forgotten in a turn
+	const n = 5*1024 + 1 // more than are forgotten in a step
 	var in []byte
 	for i := range n {
 		in = c.request(in, jute.OpExists, reading(fmt.Sprint("/watched", i), true))

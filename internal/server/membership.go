@@ -121,10 +121,10 @@ func (s *Server) beginning(opt Options, l net.Listener) (quorum.Beginning, error
 	case len(opt.Members) <= 1:
 		return quorum.Beginning{Cluster: newClusterID(opt.Members)}, nil
 	}
-	if err := s.openEarly(); err != nil {
+	if err := s.openPrejoin(); err != nil {
 		return quorum.Beginning{}, err
 	}
-	defer s.endEarly()
+	defer s.endPrejoin()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {

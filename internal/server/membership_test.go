@@ -40,8 +40,8 @@ func lineMembership(text string) Membership {
 	}}
 }
 
-// colony is an ensemble that changes in a test.
-type colony struct {
+// cluster is an ensemble that changes in a test.
+type cluster struct {
 	t       *testing.T
 	addrs   map[uint64]string
 	dirs    map[uint64]string
@@ -50,8 +50,8 @@ type colony struct {
 	servers map[uint64]*Server
 }
 
-func newColony(t *testing.T) *colony {
-	c := &colony{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{t: t, addrs: map[uint64]string{}, dirs: map[uint64]string{}, logDirs: map[uint64]string{}, clients: map[uint64]string{}, servers: map[uint64]*Server{}}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Close()
@@ -62,7 +62,7 @@ func newColony(t *testing.T) *colony {
 
 // openAll starts servers beside each other: with empty directories they wait for one
 // another.
-func (c *colony) openAll(opts []Options) {
+func (c *cluster) openAll(opts []Options) {
 	c.t.Helper()
 	for i, s := range openAll(c.t, opts) {
 		c.servers[opts[i].ID] = s
@@ -70,7 +70,7 @@ func (c *colony) openAll(opts []Options) {
 }
 
 // lines names ids with their addresses; one above 100 is an observer.
-func (c *colony) lines(ids ...uint64) string {
+func (c *cluster) lines(ids ...uint64) string {
 	var lines []string
 	for _, id := range ids {
 		if c.addrs[id] == "" {
@@ -93,7 +93,7 @@ func (c *colony) lines(ids ...uint64) string {
 var secretForTests = []PeerSecret{SecretOf("the secret of an ensemble in tests")}
 
 // start runs server id, whose configuration names ids.
-func (c *colony) start(id uint64, ids ...uint64) {
+func (c *cluster) start(id uint64, ids ...uint64) {
 	c.t.Helper()
 	m := lineMembership(c.lines(ids...))
 	members, _ := m.Parse(m.Text)
@@ -107,14 +107,14 @@ func (c *colony) start(id uint64, ids ...uint64) {
 	c.servers[id] = s
 }
 
-func (c *colony) stop(id uint64) {
+func (c *cluster) stop(id uint64) {
 	c.servers[id].Close()
 	delete(c.servers, id)
 }
 
 // reconfig asks for the membership ids, again if new servers took too long, and waits
 // until raft's status shows it.
-func (c *colony) reconfig(client *rawClient, ids ...uint64) {
+func (c *cluster) reconfig(client *rawClient, ids ...uint64) {
 	c.t.Helper()
 	lines := strings.ReplaceAll(c.lines(ids...), "\n", ",")
 	req := jute.ReconfigRequest{NewMembers: &lines, CurConfigID: -1}
@@ -152,7 +152,7 @@ func observers(ids []uint64) (n int) {
 // disk. Nothing acknowledged is lost.
 func TestGrowShrinkReplace(t *testing.T) {
 	t.Parallel()
-	c := newColony(t)
+	c := newCluster(t)
 	c.start(1, 1)
 	client := connect(t, c.clients[1], 0, nil)
 	written := 0
@@ -212,7 +212,7 @@ func TestGrowShrinkReplace(t *testing.T) {
 // what stands behind the reconfig sees the membership that it asked for.
 func TestReconfigKeepsOrder(t *testing.T) {
 	t.Parallel()
-	c := newColony(t)
+	c := newCluster(t)
 	c.start(1, 1)
 	client, other := connect(t, c.clients[1], 0, nil), connect(t, c.clients[1], 0, nil)
 	c.start(2, 1, 2)

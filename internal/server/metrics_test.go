@@ -131,7 +131,7 @@ func TestWritesAreCountedOnTheirWay(t *testing.T) {
 	if n["cnt_fsynctime"] == "0" || n["last_proposal_size"] == "-1" || n["open_file_descriptor_count"] == "0" {
 		t.Errorf("not counted: fsynctime %s, proposal size %s, open files %s", n["cnt_fsynctime"], n["last_proposal_size"], n["open_file_descriptor_count"])
 	}
-	// A turn's bytes are counted when it is over, which may be after its reply.
+	// A batch's bytes are counted when it is over, which may be after its reply.
 	st.await("the bytes of three requests are counted", func() bool { return st.s.meters.BytesReceived.Value() > 3*jute.RequestHeaderSize })
 }
 

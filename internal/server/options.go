@@ -27,8 +27,8 @@ type (
 	UndecidedError     = quorum.UndecidedError
 )
 
-// ErrTwin is in what Failed delivers of a server under whose id another one runs.
-var ErrTwin = peer.ErrTwin
+// ErrDuplicateID is in what Failed delivers of a server under whose id another one runs.
+var ErrDuplicateID = peer.ErrDuplicateID
 
 // PanicError is what Failed delivers of a server on which applying an entry panicked. The
 // process had best end without Close, which waits for connections to end.

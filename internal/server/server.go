@@ -64,11 +64,11 @@ type Server struct {
 	listening  chan struct{} // capacity 1: the membership may name other addresses
 	recheckNow chan struct{} // capacity 1: clients are to be looked at
 	judged     judged        // owned by recheck
-	waiting    *waiting      // nil for a server that needn't
+	prejoin    *prejoin      // nil for a server that needn't
 	meters     *replica.Meters
 	auditor    *auditor // nil for none
 	secure     secureCounts
-	pushers    pushers
+	flushPool  flushPool
 	sends      atomic.Uint64 // writes to clients
 
 	once   sync.Once
@@ -109,7 +109,7 @@ func Open(opt Options) (*Server, error) {
 	if err := storage.FinishSetAside(opt.DataDir, opt.LogDir); err != nil {
 		return nil, err
 	}
-	defer s.closeEarly()
+	defer s.closePrejoin()
 	if err := s.recover(opt); err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (s *Server) listen() error {
 }
 
 func (s *Server) listenOn(addr, what string, secure bool) error {
-	l := s.early(addr)
+	l := s.prejoinListener(addr)
 	if l == nil {
 		var err error
 		if l, err = s.listenForClients(addr); err != nil {

@@ -102,7 +102,7 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 		if seen.fault != before.fault {
 			s.log.Error("the free space can't be told; clients' writes go on as before", "err", err, "code", "ZD-2020")
 		}
-		return s.handOver(before, seen)
+		return s.transferLeadership(before, seen)
 	}
 	if seen.low && !before.low && state.Free > s.spaceRefuse/2 {
 		state.Level, seen.level = before.level, before.level
@@ -113,14 +113,14 @@ func (s *Server) lookAtSpace(before spaceSeen) spaceSeen {
 	s.spaceFree.Store(int64(state.Free))
 	s.spaceLevel.Store(int64(seen.level))
 	s.replica.Space(state)
-	return s.handOver(before, seen)
+	return s.transferLeadership(before, seen)
 }
 
-// handOver lets another server lead, once, if this one does without room.
-func (s *Server) handOver(before, seen spaceSeen) spaceSeen {
+// transferLeadership lets another server lead, once, if this one does without room.
+func (s *Server) transferLeadership(before, seen spaceSeen) spaceSeen {
 	seen.led = seen.level == storage.SpaceRefuse && s.peer.Status().IsLeader
 	if seen.led && !before.led {
-		s.peer.Yield()
+		s.peer.TransferLeadership()
 	}
 	return seen
 }

@@ -64,16 +64,16 @@ type asker struct {
 	level int32
 }
 
-// twinLife is a life that no server has.
-const twinLife = 1 << 30
+// duplicateLife is a life that no server has.
+const duplicateLife = 1 << 30
 
-// twin asks all servers for a while to let a server join, from another place.
-func (w *World) twin(of *host, d int64) {
+// duplicateID asks all servers for a while to let a server join, from another place.
+func (w *World) duplicateID(of *host, d int64) {
 	for at := int64(0); at <= d; at += 5 * joinPause {
 		w.unless(at, func() {
 			for _, s := range w.servers {
 				if s != of && s.life != nil && s.life.loop != nil {
-					s.asked(asker{of, twinLife, s.life.level}, func(quorum.JoinReply) {})
+					s.asked(asker{of, duplicateLife, s.life.level}, func(quorum.JoinReply) {})
 				}
 			}
 		})

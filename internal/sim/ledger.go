@@ -178,7 +178,7 @@ func (w *World) hold(now, before []uint64, e quorum.Entry) bool {
 }
 
 // decidedEarlier reports whether a majority of one of the memberships in force since this
-// turn began holds an entry: it may be committed already when a change is applied.
+// step began holds an entry: it may be committed already when a change is applied.
 func (l *life) decidedEarlier(e quorum.Entry) bool {
 	return slices.ContainsFunc(l.electorates, func(c [2][]uint64) bool { return l.w.hold(c[0], c[1], e) })
 }
@@ -347,7 +347,7 @@ func (g *ledger) lags(l *life) {
 	}
 }
 
-// check looks at a server between two turns.
+// check looks at a server between two steps.
 func (g *ledger) check(l *life) {
 	index, _, _ := l.rep.Position()
 	if index > uint64(len(g.entries)) {

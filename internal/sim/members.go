@@ -365,7 +365,7 @@ func (w *World) knownWithout(s *host) bool {
 func (w *World) possible(f Fault, s *host) bool {
 	_, in := find(w.wanted, s.id)
 	switch f.Kind {
-	case Twin:
+	case DuplicateID:
 		return in && s.installed && !s.stopped
 	case Rot, Lie, Wipe:
 		return s.installed && !s.unfit() && w.spares(s)

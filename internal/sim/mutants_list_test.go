@@ -97,7 +97,7 @@ var mutants = []mutant{
 	member := contains(l.conf, e.From)`},
 		{"quorum/joining.go", `	if l.o.JoinedAfter == 0 {`, `	if l.o.JoinedAfter == 0 || $P {`},
 	}},
-	{"question believed without asking the server", "a stranger takes a vote away", "twins", one("quorum/lost.go",
+	{"question believed without asking the server", "a stranger takes a vote away", "duplicates", one("quorum/lost.go",
 		`(member || e.Known) && !e.Empty`, `(member || e.Known) && !e.Empty && !$P`)},
 	{"another life's departure believed", "promise lost with a disk", "lost", one("quorum/lost.go",
 		`out.life == e.Life &&`, `(out.life == e.Life || $P) &&`)},

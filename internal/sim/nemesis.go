@@ -29,8 +29,8 @@ func (w *World) inflict(f Fault) {
 	case Transfer:
 		for _, s := range w.servers {
 			if l := s.life; l != nil && l.loop != nil && !s.paused() {
-				l.protect(func() { l.loop.HandOver() })
-				l.turnSoon()
+				l.protect(func() { l.loop.TransferLeadership() })
+				l.stepSoon()
 			}
 		}
 	case Restore:
@@ -67,8 +67,8 @@ func (w *World) inflict(f Fault) {
 		w.after(f.Dur, func() { w.double[i] = 0 })
 	case Join, Leave, Role, Swap:
 		w.reconfigure(f, s)
-	case Twin:
-		w.twin(s, f.Dur)
+	case DuplicateID:
+		w.duplicateID(s, f.Dur)
 	case Frozen:
 		w.clients[f.Server%w.plan.Clients].freeze(f.Dur)
 	case Clock:
@@ -103,7 +103,7 @@ func (f *Fault) aftermath() int64 {
 		return 10 * second
 	case SlowDisk: // of which some syncs wait for each other
 		return 3*second + 4*f.Arg*millisecond
-	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, Twin:
+	case Rot, Wipe, Diverge, Join, Leave, Role, Swap, DuplicateID:
 		return 20 * second
 	}
 	return 3 * second
@@ -292,11 +292,11 @@ func (s *host) restart() {
 	}
 	wait := int64(0)
 	if l.protect(func() {
-		if l.loop.HandOver() {
+		if l.loop.TransferLeadership() {
 			wait = s.local(leaveTicks * raftTick)
 		}
 	}) {
-		l.turnSoon()
+		l.stepSoon()
 		s.w.after(wait, stop)
 	}
 }

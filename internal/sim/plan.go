@@ -74,41 +74,41 @@ type Kind string
 // The kinds of fault. Dur is how long it lasts: until the server is started again,
 // the way is open again, and so on.
 const (
-	Crash     Kind = "crash"      // the process dies, the disk's cache stays
-	Power     Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
-	CrashAll  Kind = "crash-all"  // all processes die
-	PowerAll  Kind = "power-all"  // the power of all goes off
-	Restart   Kind = "restart"    // an orderly stop, leadership handed over
-	Transfer  Kind = "transfer"   // the leader hands leadership over
-	Pause     Kind = "pause"      // the process is stopped and goes on
-	Cut       Kind = "cut"        // no packets between Server and Other
-	OneWay    Kind = "one-way"    // no packets from Server to Other
-	Isolate   Kind = "isolate"    // no packets between Server and its peers
-	Ring      Kind = "ring"       // each server reaches its two neighbours only
-	Halves    Kind = "halves"     // no packets between two groups
-	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
-	ClientCut Kind = "client-cut" // no packets between the clients and Server
-	Reset     Kind = "reset"      // the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
-	Dropped   Kind = "dropped"    // the connections of Server's clients are reset
-	Loss      Kind = "loss"       // Arg percent of all packets are lost
-	SlowDisk  Kind = "slow-disk"  // an fdatasync takes Arg ms more
-	DiskError Kind = "disk-error" // a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
-	DiskFull  Kind = "disk-full"  // the disk has Arg bytes left
-	Rot       Kind = "rot"        // the process dies and a bit on its disk flips
-	Lie       Kind = "lie"        // fsync lies, then the power goes off
-	Clock     Kind = "clock"      // the wall clock jumps by Arg ms
-	LowDisk   Kind = "low-disk"   // the disk has Arg bytes more than those with which writes are refused, or fewer
-	Wipe      Kind = "wipe"       // the disk is replaced by an empty one
-	Double    Kind = "double"     // Arg percent of raft's messages arrive twice
-	Join      Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
-	Leave     Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
-	Frozen    Kind = "frozen"     // client Server stops and goes on
-	Diverge   Kind = "diverge"    // Server's state becomes another than its log leads to
-	Upgrade   Kind = "upgrade"    // Server gets the newer version, in good order if Arg is 1
-	Role      Kind = "role"       // Server, if it is a member, becomes an observer or a voter
-	Twin      Kind = "twin"       // somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
-	Restore   Kind = "restore"    // what Server holds is saved, and what was saved before is put in force again
-	Swap      Kind = "swap"       // the servers whose bits are set in Arg become the only members, in one change
+	Crash       Kind = "crash"      // the process dies, the disk's cache stays
+	Power       Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
+	CrashAll    Kind = "crash-all"  // all processes die
+	PowerAll    Kind = "power-all"  // the power of all goes off
+	Restart     Kind = "restart"    // an orderly stop, leadership handed over
+	Transfer    Kind = "transfer"   // the leader hands leadership over
+	Pause       Kind = "pause"      // the process is stopped and goes on
+	Cut         Kind = "cut"        // no packets between Server and Other
+	OneWay      Kind = "one-way"    // no packets from Server to Other
+	Isolate     Kind = "isolate"    // no packets between Server and its peers
+	Ring        Kind = "ring"       // each server reaches its two neighbours only
+	Halves      Kind = "halves"     // no packets between two groups
+	Flap        Kind = "flap"       // a cut of Server and Other that comes and goes
+	ClientCut   Kind = "client-cut" // no packets between the clients and Server
+	Reset       Kind = "reset"      // the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
+	Dropped     Kind = "dropped"    // the connections of Server's clients are reset
+	Loss        Kind = "loss"       // Arg percent of all packets are lost
+	SlowDisk    Kind = "slow-disk"  // an fdatasync takes Arg ms more
+	DiskError   Kind = "disk-error" // a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
+	DiskFull    Kind = "disk-full"  // the disk has Arg bytes left
+	Rot         Kind = "rot"        // the process dies and a bit on its disk flips
+	Lie         Kind = "lie"        // fsync lies, then the power goes off
+	Clock       Kind = "clock"      // the wall clock jumps by Arg ms
+	LowDisk     Kind = "low-disk"   // the disk has Arg bytes more than those with which writes are refused, or fewer
+	Wipe        Kind = "wipe"       // the disk is replaced by an empty one
+	Double      Kind = "double"     // Arg percent of raft's messages arrive twice
+	Join        Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
+	Leave       Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
+	Frozen      Kind = "frozen"     // client Server stops and goes on
+	Diverge     Kind = "diverge"    // Server's state becomes another than its log leads to
+	Upgrade     Kind = "upgrade"    // Server gets the newer version, in good order if Arg is 1
+	Role        Kind = "role"       // Server, if it is a member, becomes an observer or a voter
+	DuplicateID Kind = "twin"       // (so it is called in recorded plans) somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
+	Restore     Kind = "restore"    // what Server holds is saved, and what was saved before is put in force again
+	Swap        Kind = "swap"       // the servers whose bits are set in Arg become the only members, in one change
 )
 
 // A Fault is one thing that goes wrong.
@@ -130,7 +130,7 @@ var kinds = []struct {
 	{Pause, 6, 1}, {Cut, 5, 2}, {OneWay, 5, 2}, {Isolate, 8, 2}, {Ring, 3, 5}, {Halves, 5, 3}, {Flap, 3, 2},
 	{ClientCut, 4, 1}, {Reset, 6, 2}, {Dropped, 6, 1}, {Loss, 3, 1}, {SlowDisk, 4, 1}, {DiskError, 4, 1},
 	{DiskFull, 5, 1}, {Rot, 3, 3}, {Lie, 2, 3}, {Clock, 3, 1}, {LowDisk, 6, 1}, {Wipe, 7, 3}, {Double, 3, 2},
-	{Join, 12, 1}, {Leave, 8, 1}, {Role, 5, 1}, {Swap, 6, 1}, {Twin, 3, 3}, {Frozen, 4, 1},
+	{Join, 12, 1}, {Leave, 8, 1}, {Role, 5, 1}, {Swap, 6, 1}, {DuplicateID, 3, 3}, {Frozen, 4, 1},
 }
 
 // changesMembers reports whether a kind of fault needs servers to spare.

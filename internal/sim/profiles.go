@@ -85,7 +85,7 @@ var profiles = []profile{
 		}
 	}},
 	// Somebody asks in the name of servers that restart.
-	{name: "twins", kinds: []Kind{Twin, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
+	{name: "duplicates", kinds: []Kind{DuplicateID, Crash, Restart, Pause, Wipe}, mean: 2 * second, world: fixed, tune: func(r *rand.Rand, f *Fault) { f.Dur = between(r, second, 4*second) }},
 	// Server 3 is away while the others are replaced. They leave and run on.
 	{name: "replaced", world: func(r *rand.Rand, p *Plan) {
 		p.Servers, p.Spare, p.Observe = 3, 2, 0

@@ -111,9 +111,9 @@ type life struct {
 	skips   []byte // as AnnounceSkips was told
 	inbox   []quorum.Event
 	ticks   int
-	due     bool  // a turn is scheduled
+	due     bool  // a step is scheduled
 	busy    int64 // until then the loop's goroutine waits for the disk
-	elapsed int64 // since the present turn began
+	elapsed int64 // since the present step began
 	conns   []*conn
 	newID   func() int64
 	record  recorder
@@ -127,7 +127,7 @@ type life struct {
 	belong    map[uint64]bool // while its disk is empty: peers that belong to an ensemble
 	voters    []uint64        // raft's after the last Apply, and those before
 	outgoing  []uint64
-	// electorates are those that were in force since the present turn began.
+	// electorates are those that were in force since the present step began.
 	electorates [][2][]uint64
 	full        bool  // it refuses clients' writes for lack of room
 	expired     int64 // when (ms of its clock) it last looked for sessions to end
@@ -186,7 +186,7 @@ func (l *life) begin(b quorum.Beginning) {
 	}
 	s.begun = true
 	l.SetPeers(l.loop.Peers())
-	l.turnSoon()
+	l.stepSoon()
 	l.tick()
 	l.expired = s.monotonic() / millisecond
 	l.expire()
@@ -232,7 +232,7 @@ func (l *life) open(b quorum.Beginning) {
 		Restore: func(meta storage.Meta, snap *storage.Snapshot) (*tree.Tree, error) {
 			return restore.Tree(meta, snap, treeOptions)
 		},
-		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.turnSoon, Observe: l.record.observe, Vet: l.vet,
+		Now: s.monotonic, Wall: s.wall, Secret: l.secret, Kick: l.stepSoon, Observe: l.record.observe, Vet: l.vet,
 		Panicked: func(e quorum.Entry, cause any, about string) error { return quorum.Panicked(dir, e, cause, about) },
 	})
 	l.loop, err = quorum.NewLoop(quorum.LoopOptions{
@@ -356,21 +356,21 @@ func (l *life) hear(e quorum.Event) {
 		return
 	}
 	l.inbox = append(l.inbox, e)
-	l.turnSoon()
+	l.stepSoon()
 }
 
-// turnSoon has the loop run as soon as it is free.
-func (l *life) turnSoon() {
+// stepSoon has the loop run as soon as it is free.
+func (l *life) stepSoon() {
 	if l.due || l.ended {
 		return
 	}
 	l.due = true
-	l.w.at(max(l.busy, l.w.now), func() { l.s.awake(l.turn) })
+	l.w.at(max(l.busy, l.w.now), func() { l.s.awake(l.step) })
 }
 
-// turn is one round of the loop: what waits is handled, then it works until
+// step runs the loop once: what waits is handled, then it works until
 // nothing is left.
-func (l *life) turn() {
+func (l *life) step() {
 	l.due = false
 	if l.ended || l.loop == nil {
 		return
@@ -430,7 +430,7 @@ func (l *life) tick() {
 		l.s.awake(func() {
 			if !l.ended {
 				l.ticks = 1
-				l.turnSoon()
+				l.stepSoon()
 				l.tick()
 			}
 		})
@@ -495,8 +495,8 @@ func (l *life) lookAtSpace(led bool) {
 			l.w.trace(0x11)
 		}
 		if leads := l.full && l.loop.IsLeader(); leads && !led {
-			l.loop.HandOver()
-			l.turnSoon()
+			l.loop.TransferLeadership()
+			l.stepSoon()
 			led = true
 		} else {
 			led = leads

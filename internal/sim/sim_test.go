@@ -82,7 +82,7 @@ func TestSeeds(t *testing.T) {
 	for r := range reports {
 		s.add(&r)
 		if *flagVerbose {
-			t.Logf("seed %d: %s, %d servers, %d faults, %d steps, %.0f s in %.2f s, %+v", r.Seed, r.Profile, r.Servers, count(r.Stats.Faults), r.Steps, float64(r.Simulated)/1e9, r.Took.Seconds(), r.Stats)
+			t.Logf("seed %d: %s, %d servers, %d faults, %d steps, hash %016x, %.0f s in %.2f s, %+v", r.Seed, r.Profile, r.Servers, count(r.Stats.Faults), r.Steps, r.Hash, float64(r.Simulated)/1e9, r.Took.Seconds(), r.Stats)
 		}
 		if len(r.Failure) > 0 {
 			s.failed++

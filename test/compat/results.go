@@ -70,7 +70,7 @@ func Table(referenceName, subjectName string, reference, subject Results, group 
 	fmt.Fprintf(table, "\t%s\t\t\t%s\t\t\n", referenceName, subjectName)
 	fmt.Fprintf(table, "group\tpassed\tskipped\tfailed\tpassed\tskipped\tfailed\n")
 	row := func(name string, tests []string) {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", name, tally(reference, tests), tally(subject, tests))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", name, counts(reference, tests), counts(subject, tests))
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		row(name, groups[name])
@@ -88,8 +88,8 @@ func Table(referenceName, subjectName string, reference, subject Results, group 
 	return text.String()
 }
 
-// tally counts passed, skipped and failed; a test that never ran counts as failed.
-func tally(r Results, tests []string) string {
+// counts counts passed, skipped and failed; a test that never ran counts as failed.
+func counts(r Results, tests []string) string {
 	var passed, skipped, failed int
 	for _, test := range tests {
 		switch r[test] {

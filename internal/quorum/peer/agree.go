@@ -37,10 +37,10 @@ func (t *transport) agree() {
 	}
 	for first := true; !t.keys.secured(); first = false {
 		waiting, err := t.meetAll()
-		if err != nil && t.complaints.due("agree "+err.Error(), time.Now()) {
+		if err != nil && t.logRate.due("agree "+err.Error(), time.Now()) {
 			t.log.Error("the servers can't agree on a secret", "err", err)
 		}
-		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.complaints.due("agree "+text, time.Now()) {
+		if text := strings.Join(waiting, "; "); !first && len(waiting) > 0 && t.logRate.due("agree "+text, time.Now()) {
 			t.log.Warn("the servers have not agreed on a secret yet: until all have met, whoever reaches the peer port may say that it is a server of an older version", "waiting", text)
 		}
 		select {

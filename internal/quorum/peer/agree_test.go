@@ -337,7 +337,7 @@ func TestCopyElsewhere(t *testing.T) {
 	second.setMembers(s.members)
 	found := make(chan error, 1)
 	second.wg.Go(func() {
-		second.watchTwin([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) { found <- err })
+		second.watchDuplicateID([]quorum.Member{{ID: 2, Addrs: []string{l.Addr().String()}}}, func(err error) { found <- err })
 	})
 	select {
 	case <-found:

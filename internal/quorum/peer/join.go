@@ -43,10 +43,10 @@ import (
 type joinState byte
 
 const (
-	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
-	joinWait                   // the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
-	joinGo                     // the peer leads, and the asker was taken out
-	joinTwin                   // the peer leads, and a server with that id is running
+	joinEmpty       joinState = iota // the peer has no log either, or nothing but its beginning
+	joinWait                         // the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
+	joinGo                           // the peer leads, and the asker was taken out
+	joinDuplicateID                  // the peer leads, and a server with that id is running
 )
 
 // joinPause is the time between two rounds of asking.
@@ -74,7 +74,7 @@ func Discover(ctx context.Context, self uint64, level uint32, members []quorum.M
 		if err == nil || ctx.Err() != nil {
 			return b, errors.Join(err, ctx.Err())
 		}
-		if text := strings.Join(waiting, "; "); t.complaints.due(text, time.Now()) {
+		if text := strings.Join(waiting, "; "); t.logRate.due(text, time.Now()) {
 			log.Info("this server's data directory is empty: waiting for peers to tell whether there is an ensemble", "waiting", text)
 		}
 		select {
@@ -196,7 +196,7 @@ func (t *transport) ask(ctx context.Context, members []quorum.Member) (b quorum.
 		r, err := t.askOne(ctx, m)
 		return quorum.JoinReply{
 			New: r.state == joinEmpty, Begun: r.cluster != 0 && !t.askedBy(m.ID), Hearsay: r.state == joinWait && r.cluster == 0,
-			Go: r.state == joinGo, Index: r.index, Term: r.term, Twin: r.state == joinTwin,
+			Go: r.state == joinGo, Index: r.index, Term: r.term, DuplicateID: r.state == joinDuplicateID,
 		}, r.cluster, err
 	})
 	t.alone.Store(len(t.belong) == 0)
@@ -274,8 +274,8 @@ func (t *transport) joinRequest(a arrival) {
 		return
 	case r.Go:
 		answer.state, answer.index, answer.term = joinGo, r.Index, r.Term
-	case r.Twin:
-		answer.state = joinTwin
+	case r.DuplicateID:
+		answer.state = joinDuplicateID
 		t.refused(a.Conn, h, fmt.Sprintf("it asks to join as server %d with an empty data directory, and that server is running: %s", h.from, quorum.SameID))
 	case r.New:
 		answer.state = joinEmpty

@@ -36,7 +36,7 @@ type Options struct {
 	SnapshotsKept int // by the purge after each snapshot
 	Log           *slog.Logger
 	// Fatal is called from its own goroutine with the error after which the server
-	// must stop: the log can't be written any more, or ErrTwin.
+	// must stop: the log can't be written any more, or ErrDuplicateID.
 	Fatal func(error)
 }
 
@@ -53,20 +53,20 @@ type Peer struct {
 	streams   *streams
 	writer    snapshotWriter
 
-	work   chan func()   // for the goroutine that works beside the loop's
-	worked chan struct{} // it has; capacity 1
-	kicked chan struct{} // capacity 1
-	yield  chan struct{} // capacity 1
-	stop   chan struct{}
-	done   chan struct{}
-	once   sync.Once
+	work     chan func()   // for the goroutine that works beside the loop's
+	worked   chan struct{} // it has; capacity 1
+	kicked   chan struct{} // capacity 1
+	transfer chan struct{} // capacity 1
+	stop     chan struct{}
+	done     chan struct{}
+	once     sync.Once
 }
 
 // Open continues from what o.Dir holds, or begins a new group. Nothing happens
 // before Start.
 func Open(o Options) (*Peer, error) {
 	p := &Peer{
-		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), yield: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		o: o, work: make(chan func()), worked: make(chan struct{}, 1), kicked: make(chan struct{}, 1), transfer: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		transport: newTransport(o.ID, o.Cluster, o.Secure, o.Log),
 	}
 	inForce, known := o.State.Levels()
@@ -100,7 +100,7 @@ func (p *Peer) Start() {
 	p.transport.setMembers(p.loop.Peers())
 	if p.o.Listener != nil {
 		p.transport.listen(p.o.Listener)
-		p.transport.wg.Go(func() { p.transport.watchTwin(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
+		p.transport.wg.Go(func() { p.transport.watchDuplicateID(p.o.Members, func(err error) { go p.o.Fatal(err) }) })
 		p.transport.wg.Go(p.transport.agree)
 	}
 	go p.run()
@@ -118,10 +118,10 @@ func (p *Peer) Kick() {
 	}
 }
 
-// Yield asks another server to lead if this one does, and doesn't wait for it.
-func (p *Peer) Yield() {
+// TransferLeadership asks another server to lead if this one does, and doesn't wait for it.
+func (p *Peer) TransferLeadership() {
 	select {
-	case p.yield <- struct{}{}:
+	case p.transfer <- struct{}{}:
 	default:
 	}
 }
@@ -177,8 +177,8 @@ func (p *Peer) turns() (err error) {
 		}
 		select {
 		case <-p.kicked:
-		case <-p.yield:
-			p.loop.HandOver()
+		case <-p.transfer:
+			p.loop.TransferLeadership()
 		case e := <-p.transport.events:
 			p.handle(e)
 			p.handleWaiting()
@@ -188,7 +188,7 @@ func (p *Peer) turns() (err error) {
 			p.loop.Tick()
 			leaving = max(leaving-1, 0)
 		case <-stop:
-			if !p.loop.HandOver() {
+			if !p.loop.TransferLeadership() {
 				return nil
 			}
 			stop, leaving = nil, leaveTicks

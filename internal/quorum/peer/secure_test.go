@@ -258,10 +258,10 @@ func TestCertificateOfAnotherServer(t *testing.T) {
 	}
 }
 
-// TestComplaints: a line comes at once, then at growing pauses while it lasts.
-func TestComplaints(t *testing.T) {
+// TestLogRate: a line comes at once, then at growing pauses while it lasts.
+func TestLogRate(t *testing.T) {
 	t.Parallel()
-	var c complaints
+	var c logRate
 	now, said := time.Now(), 0
 	const step = 250 * time.Millisecond
 	for range int(time.Hour / step) {
@@ -276,28 +276,28 @@ func TestComplaints(t *testing.T) {
 	if !c.due("y", now) || c.due("y", now) {
 		t.Error("another line is not said at once, or twice")
 	}
-	for i := range 3 * complaintsMax {
+	for i := range 3 * logRateLinesMax {
 		if now = now.Add(time.Second); !c.due(strings.Repeat("z", i), now) {
 			t.Fatalf("line %d of as many in seconds is not said", i+1)
 		}
 	}
-	if len(c.said) > complaintsMax {
+	if len(c.said) > logRateLinesMax {
 		t.Errorf("%d lines are remembered", len(c.said))
 	}
 }
 
-// TestComplaintsOfStrangers: lines that all differ have a limit together.
-func TestComplaintsOfStrangers(t *testing.T) {
+// TestLogRateOfStrangers: lines that all differ have a limit together.
+func TestLogRateOfStrangers(t *testing.T) {
 	t.Parallel()
-	var c complaints
+	var c logRate
 	now, said := time.Now(), 0
-	for i := range 100 * complaintsBurst {
+	for i := range 100 * logRateBurst {
 		if c.due(strconv.Itoa(i), now) {
 			said++
 		}
 	}
-	if said != complaintsBurst {
-		t.Errorf("%d different lines at once are said, want %d", said, complaintsBurst)
+	if said != logRateBurst {
+		t.Errorf("%d different lines at once are said, want %d", said, logRateBurst)
 	}
 	if now = now.Add(time.Second); !c.due("later", now) {
 		t.Error("a second later there is no room for a line")

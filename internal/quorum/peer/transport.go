@@ -43,8 +43,8 @@ type transport struct {
 	dial        func(ctx context.Context, addr string) (net.Conn, error)
 	secure      Secure
 	keys        *Keyring
-	complaints  complaints
-	nonce       uint64        // see twin.go
+	logRate     logRate
+	nonce       uint64        // see duplicateid.go
 	accepted    atomic.Uint64 // connections for messages
 	level       uint32        // that this server knows
 	inForce     atomic.Uint32
@@ -113,7 +113,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 		}
 		if err != nil {
 			// Out of descriptors, most likely: those in use must close first.
-			if t.complaints.due("accept", time.Now()) {
+			if t.logRate.due("accept", time.Now()) {
 				t.log.Error("a peer could not be accepted; raise the limit of open files if this goes on", "err", err)
 			}
 			select {
@@ -124,7 +124,7 @@ func (t *transport) acceptAll(ctx context.Context, l net.Listener, serve func(ne
 			continue
 		}
 		pause = acceptPauseMin
-		if old := t.gate.enter(c); old != nil && t.complaints.due("gate"+hostOf(old), time.Now()) {
+		if old := t.gate.enter(c); old != nil && t.logRate.due("gate"+hostOf(old), time.Now()) {
 			t.log.Warn("there are too many connections to the peer port that have proven nothing; the oldest is closed", "from", old.RemoteAddr().String())
 		}
 		t.wg.Go(func() {
@@ -243,7 +243,7 @@ func (t *transport) serve(raw net.Conn) {
 		refusal = t.refuse(h)
 	}
 	if refusal == "" {
-		refusal = t.twinOf(a)
+		refusal = t.duplicateIDOf(a)
 	}
 	if refusal == "" {
 		refusal = t.verify(a.Conn, h)
@@ -302,7 +302,7 @@ func (t *transport) hear(a arrival, number uint64) {
 	}
 	err := t.read(a.Conn, from, number)
 	if t.ctx.Err() == nil {
-		if t.complaints.due(fmt.Sprintf("ended %d", from), time.Now()) {
+		if t.logRate.due(fmt.Sprintf("ended %d", from), time.Now()) {
 			t.log.Info("a peer's connection ended", "peer", from, "err", err)
 		}
 		t.tell(quorum.Event{Kind: quorum.EventLost, From: from})
@@ -344,14 +344,14 @@ func (t *transport) closed(raw net.Conn, from uint64, err error) {
 			t.setPeer(from, []string{addr}) // who answers there is let in when it asks again
 		}
 	}
-	if t.ctx.Err() == nil && t.complaints.due(hostOf(raw)+err.Error(), time.Now()) {
+	if t.ctx.Err() == nil && t.logRate.due(hostOf(raw)+err.Error(), time.Now()) {
 		t.log.Warn("a connection to the peer port was closed", "from", raw.RemoteAddr().String(), "server", from, "err", err)
 	}
 }
 
 // refused notes that a peer was turned away.
 func (t *transport) refused(raw net.Conn, h hello, reason string) {
-	if t.complaints.due(hostOf(raw)+reason, time.Now()) {
+	if t.logRate.due(hostOf(raw)+reason, time.Now()) {
 		t.log.Warn("a peer was refused", "from", raw.RemoteAddr().String(), "server", h.from, "why", reason)
 	}
 }
@@ -458,7 +458,7 @@ func (r *remote) run() {
 	for r.t.ctx.Err() == nil && !r.isClosed() {
 		c, err := r.connect()
 		if err != nil {
-			if r.t.ctx.Err() == nil && r.t.complaints.due(err.Error(), time.Now()) {
+			if r.t.ctx.Err() == nil && r.t.logRate.due(err.Error(), time.Now()) {
 				said = true
 				r.t.log.Warn("a peer can't be reached; this goes on until it can", "peer", r.id, "err", err)
 			}
@@ -477,7 +477,7 @@ func (r *remote) run() {
 		r.mu.Lock()
 		r.up, r.queue, r.conn, r.public = false, nil, nil, nil
 		r.mu.Unlock()
-		if r.t.ctx.Err() == nil && r.t.complaints.due(fmt.Sprintf("lost %d", r.id), time.Now()) {
+		if r.t.ctx.Err() == nil && r.t.logRate.due(fmt.Sprintf("lost %d", r.id), time.Now()) {
 			r.t.log.Info("the connection to a peer ended", "peer", r.id, "err", err)
 		}
 		if time.Since(began) > earlyEnd {

@@ -10,7 +10,7 @@ import (
 
 // generator draws the steps of one script.
 type generator struct {
-	*words
+	*vocabulary
 	r     *rand.Rand
 	conns int
 	total int      // steps to draw
@@ -21,8 +21,8 @@ type generator struct {
 }
 
 // generate draws a script of n steps after its opening ones. It is a pure function of seed, script and n.
-func (w *words) generate(seed, script uint64, n int) []step {
-	g := &generator{words: w, total: n, r: rand.New(rand.NewPCG(seed, script))}
+func (w *vocabulary) generate(seed, script uint64, n int) []step {
+	g := &generator{vocabulary: w, total: n, r: rand.New(rand.NewPCG(seed, script))}
 	g.conns = 2 + g.r.IntN(3)
 	g.open, g.over = make([]bool, g.conns), make([]bool, g.conns)
 	for conn := range g.conns {

@@ -34,7 +34,7 @@ const (
 
 // player plays one script on one server.
 type player struct {
-	words *words
+	words *vocabulary
 	addr  string
 	root  string
 	slots []*seat
@@ -62,7 +62,7 @@ const maxConns = 8
 
 // play runs steps against the server at addr under root and returns what was seen at each. An error says that the
 // server can't be reached.
-func (w *words) play(addr, root string, steps []step) ([]seen, error) {
+func (w *vocabulary) play(addr, root string, steps []step) ([]seen, error) {
 	p := &player{words: w, addr: addr, root: root, times: map[int64]int64{}}
 	for range maxConns {
 		p.slots = append(p.slots, &seat{})

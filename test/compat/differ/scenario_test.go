@@ -9,7 +9,7 @@ import (
 	"github.com/zooid-project/zooid/test/compat"
 )
 
-func readScript(t *testing.T, w *words, file string) []step {
+func readScript(t *testing.T, w *vocabulary, file string) []step {
 	t.Helper()
 	script, err := os.ReadFile(file)
 	if err != nil {

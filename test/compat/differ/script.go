@@ -13,7 +13,7 @@ import (
 const repeatMin = 64 // a text of one byte this long is written "x"*n
 
 // format writes steps as a script.
-func (w *words) format(steps []step) string {
+func (w *vocabulary) format(steps []step) string {
 	var b strings.Builder
 	for i := range steps {
 		fmt.Fprintf(&b, "%d %s\n", steps[i].conn, w.formatStep(&steps[i]))
@@ -21,7 +21,7 @@ func (w *words) format(steps []step) string {
 	return b.String()
 }
 
-func (w *words) formatStep(s *step) string {
+func (w *vocabulary) formatStep(s *step) string {
 	var b strings.Builder
 	b.WriteString(s.word)
 	for i, slot := range w.slots[s.word] {
@@ -70,7 +70,7 @@ func quote(s string) string {
 }
 
 // parse reads a script; an error names the line.
-func (w *words) parse(script string) ([]step, error) {
+func (w *vocabulary) parse(script string) ([]step, error) {
 	var steps []step
 	for i, line := range strings.Split(script, "\n") {
 		line = strings.TrimSpace(line)
@@ -97,7 +97,7 @@ func (w *words) parse(script string) ([]step, error) {
 	return steps, nil
 }
 
-func (w *words) parseStep(line string) (step, error) {
+func (w *vocabulary) parseStep(line string) (step, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	kind, ok := w.rows[word]
 	if !ok {
@@ -122,7 +122,7 @@ func (w *words) parseStep(line string) (step, error) {
 }
 
 // assign sets the argument called key.
-func (w *words) assign(s *step, key string, v value) bool {
+func (w *vocabulary) assign(s *step, key string, v value) bool {
 	switch key {
 	case "cut":
 		s.cut = int(v.n)

@@ -27,14 +27,14 @@ type value struct {
 	list []string
 }
 
-// words makes steps. It holds the table of rows, with their slots parsed.
-type words struct {
+// A vocabulary makes steps. It holds the table of rows, with their slots parsed.
+type vocabulary struct {
 	rows  map[string]row
 	slots map[string][]slot
 }
 
-func newWords() *words {
-	w := &words{rows: rows(), slots: map[string][]slot{}}
+func newVocabulary() *vocabulary {
+	w := &vocabulary{rows: rows(), slots: map[string][]slot{}}
 	for word, r := range w.rows {
 		w.slots[word] = r.slots()
 	}
@@ -43,7 +43,7 @@ func newWords() *words {
 
 // step makes a step of args in the order of the word's slots. A string, integer, bool, []string or nil (null) is
 // turned into a value.
-func (w *words) step(conn int, word string, args ...any) step {
+func (w *vocabulary) step(conn int, word string, args ...any) step {
 	s := step{conn: conn, word: word, kind: w.rows[word]}
 	if len(args) != len(w.slots[word]) {
 		panic("differ: " + word + " takes " + strconv.Itoa(len(w.slots[word])) + " arguments")
@@ -86,7 +86,7 @@ func (s *step) code() jute.Op {
 }
 
 // body appends the request's record. Zxids are resolved by the connection's side.
-func (w *words) body(b []byte, s *step, root string, zxid func(string) int64) []byte {
+func (w *vocabulary) body(b []byte, s *step, root string, zxid func(string) int64) []byte {
 	start := len(b)
 	if s.word == "multi" || s.word == "multiRead" {
 		for i := range s.subs {

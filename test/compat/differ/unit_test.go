@@ -11,7 +11,7 @@ import (
 
 func TestScriptsSurviveTheirTextForm(t *testing.T) {
 	t.Parallel()
-	w := newWords()
+	w := newVocabulary()
 	for i := range 40 {
 		steps := w.generate(7, uint64(i), 300)
 		text := w.format(steps)
@@ -33,7 +33,7 @@ func TestScriptsSurviveTheirTextForm(t *testing.T) {
 
 func TestScriptsComeFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	w := newWords()
+	w := newVocabulary()
 	first, again := w.format(w.generate(3, 5, 200)), w.format(w.generate(3, 5, 200))
 	if first != again {
 		t.Error("one seed gave two scripts")
@@ -47,7 +47,7 @@ func TestBadScriptsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"+ delete", "x ping", "0 fly", "0 delete path=x", "0 delete path", `0 delete way="~"`, `0 delete path="~`,
 		`0 setWatches data=["~"`, `0 sync path="~"*x`, `0 sync path="~"*-1`, `0 delete version=many`} {
-		if _, err := newWords().parse(script); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if _, err := newVocabulary().parse(script); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("script %q: error %v, want one that names line 1", script, err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestExcusedDifferencesAreCountedAndMayEndTheComparison(t *testing.T) {
 
 func TestShrinkingKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
-	w := newWords()
+	w := newVocabulary()
 	steps := w.generate(1, 1, 120)
 	multi := w.step(0, "multi")
 	multi.subs = []step{w.step(0, "delete", "~/a", 3), w.step(0, "check", "~/b", 9), w.step(0, "delete", "~/c", 3)}
@@ -165,7 +165,7 @@ func TestShrinkingKeepsWhatIsNeeded(t *testing.T) {
 func TestCoverageNamesItsGaps(t *testing.T) {
 	t.Parallel()
 	c := coverage{}
-	w := newWords()
+	w := newVocabulary()
 	steps := []step{w.step(0, "ping"), w.step(0, "delete", "~", -1), w.step(0, "multi")}
 	c.count(steps, []seen{{err: "0"}, {err: "-101"}, {err: "0", fields: []field{number("number", 0), number("number", -110)}}})
 	gaps := c.missing()

@@ -7,16 +7,16 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// TestPushers has a queue that never empties: it keeps its order, and its size.
-func TestPushers(t *testing.T) {
+// TestFlushPool has a queue that never empties: it keeps its order, and its size.
+func TestFlushPool(t *testing.T) {
 	t.Parallel()
-	p := pushers{running: runtime.GOMAXPROCS(0)} // so that add starts nobody
+	p := flushPool{running: runtime.GOMAXPROCS(0)} // so that add starts nobody
 	clients := make([]replica.Client, 3)
 	p.add(&clients[0])
 	for i := range 10_000 {
 		p.add(&clients[(i+1)%len(clients)])
 		if c := p.take(); c != &clients[i%len(clients)] {
-			t.Fatalf("turn %d: taken out of order", i)
+			t.Fatalf("round %d: taken out of order", i)
 		}
 	}
 	if n := cap(p.waiting); n > 16 {

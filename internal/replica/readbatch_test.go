@@ -11,10 +11,10 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// turnSize is how many requests a turn of these tests has.
-const turnSize = 16
+// batchSize is how many requests a batch of these tests has.
+const batchSize = 16
 
-// A served is a client of a server alone, and a turn of getData requests.
+// A served is a client of a server alone, and a batch of getData requests.
 type served struct {
 	*diskShell
 	c     *Client
@@ -26,14 +26,14 @@ func serve(t testing.TB) *served {
 	v := &served{}
 	v.diskShell, v.c = pipelined(t)
 	v.call(v.c, &v.pipeline, jute.OpSetData, setting("/turn", make([]byte, 128)))
-	for range turnSize {
+	for range batchSize {
 		v.reads = v.request(v.reads, jute.OpGetData, reading("/turn", false))
 	}
 	return v
 }
 
-// turnOf is what a connection does with what it read, and with what came of it.
-func (v *served) turnOf(t testing.TB) {
+// readBatch does what a connection does with what it read, and with what came of it.
+func (v *served) readBatch(t testing.TB) {
 	if used, err := v.receive(v.c, v.reads); err != nil || used != len(v.reads) {
 		t.Fatalf("receive of %d bytes took %d: %v", len(v.reads), used, err)
 	}
@@ -44,8 +44,8 @@ func (v *served) turnOf(t testing.TB) {
 	for out, _ := v.c.TakeOutput(nil); out != nil; out, _ = v.c.TakeOutput(out) {
 		sent += len(out)
 	}
-	if sent < turnSize*128 {
-		t.Fatalf("%d reads of 128 bytes were answered with %d bytes", turnSize, sent)
+	if sent < batchSize*128 {
+		t.Fatalf("%d reads of 128 bytes were answered with %d bytes", batchSize, sent)
 	}
 }
 
@@ -64,12 +64,12 @@ func pipelined(t testing.TB) (*diskShell, *Client) {
 // only reads never collects.
 func TestReadsLeaveNoGarbage(t *testing.T) {
 	v := serve(t)
-	if n := testing.AllocsPerRun(2000, func() { v.turnOf(t) }); n != 0 {
-		t.Errorf("a turn of %d reads allocates %v times", turnSize, n)
+	if n := testing.AllocsPerRun(2000, func() { v.readBatch(t) }); n != 0 {
+		t.Errorf("a batch of %d reads allocates %v times", batchSize, n)
 	}
 }
 
-// TestReadsOfLargeTree answers a turn on a tree for which reads are fetched ahead:
+// TestReadsOfLargeTree answers a batch on a tree for which reads are fetched ahead:
 // whole paths, one of nothing, a ping, a read without a path, and a frame of which
 // only a part is there.
 func TestReadsOfLargeTree(t *testing.T) {
@@ -89,7 +89,7 @@ func TestReadsOfLargeTree(t *testing.T) {
 	v.reads = v.request(v.reads, jute.OpPing, nil)
 	v.reads = v.request(v.reads, jute.OpWhoAmI, nil)
 	v.reads = v.request(v.reads, jute.OpExists, reading("/n-7-7", false))
-	v.turnOf(t)
+	v.readBatch(t)
 	whole := len(v.reads)
 	v.reads = v.request(v.reads, jute.OpGetData, reading("/turn", false))
 	for end := whole; end < len(v.reads); end++ {
@@ -103,47 +103,47 @@ func BenchmarkReads(b *testing.B) {
 	v := serve(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		v.turnOf(b)
+		v.readBatch(b)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/turnSize, "ns/request")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchSize, "ns/request")
 }
 
-// TestWritesOfATurnAreOneEntry holds that writes that arrive together are agreed
+// TestWritesOfABatchAreOneEntry holds that writes that arrive together are agreed
 // on together, and counted once each.
-func TestWritesOfATurnAreOneEntry(t *testing.T) {
+func TestWritesOfABatchAreOneEntry(t *testing.T) {
 	t.Parallel()
 	s, c := pipelined(t)
 	raw := pipeline{}
 	var in []byte
-	for range turnSize {
+	for range batchSize {
 		in = raw.request(in, jute.OpSetData, setting("/turn", nil))
 	}
 	index, _, _ := s.rep.Position()
 	before, of := s.rep.View(), c.status()
 	s.send(c, in)
 	zxid := int64(0)
-	for i, h := range s.replies(c, turnSize) {
-		if h.Err != jute.OK || h.Xid != raw.xid-turnSize+1+int32(i) || h.Zxid <= zxid {
+	for i, h := range s.replies(c, batchSize) {
+		if h.Err != jute.OK || h.Xid != raw.xid-batchSize+1+int32(i) || h.Zxid <= zxid {
 			t.Fatalf("answer %d: xid %d, error %v, zxid 0x%x after 0x%x", i, h.Xid, h.Err, h.Zxid, zxid)
 		}
 		zxid = h.Zxid
 	}
 	if now, _, _ := s.rep.Position(); now != index+1 {
-		t.Errorf("%d writes of one turn became %d log entries", turnSize, now-index)
+		t.Errorf("%d writes of one batch became %d log entries", batchSize, now-index)
 	}
 	after, is := s.rep.View(), c.status()
-	if n, m := after.Received-before.Received, after.Sent-before.Sent; n != turnSize || m != turnSize || after.Outstanding != 0 {
-		t.Errorf("of %d writes the server counts %d received, %d answered, %d outstanding", turnSize, n, m, after.Outstanding)
+	if n, m := after.Received-before.Received, after.Sent-before.Sent; n != batchSize || m != batchSize || after.Outstanding != 0 {
+		t.Errorf("of %d writes the server counts %d received, %d answered, %d outstanding", batchSize, n, m, after.Outstanding)
 	}
-	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != turnSize || m != turnSize || is.LastCxid != raw.xid || is.LastZxid != zxid {
-		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x", turnSize, n, m, is.LastCxid, is.LastZxid)
+	if n, m := is.Received-of.Received, is.Sent-of.Sent; n != batchSize || m != batchSize || is.LastCxid != raw.xid || is.LastZxid != zxid {
+		t.Errorf("of %d writes the connection counts %d received and %d answered, the last one as %d with zxid 0x%x", batchSize, n, m, is.LastCxid, is.LastZxid)
 	}
 }
 
-// TestWritesOfATurnShareIdentities: of writes that arrive together only the first
+// TestWritesOfABatchShareIdentities: of writes that arrive together only the first
 // carries the identities of the connection, which all of them have, and one that
 // follows a new identity has that too.
-func TestWritesOfATurnShareIdentities(t *testing.T) {
+func TestWritesOfABatchShareIdentities(t *testing.T) {
 	t.Parallel()
 	s, c := pipelined(t)
 	id := jute.ID{Scheme: "digest", ID: strings.Repeat("u", 1000)}
@@ -194,9 +194,9 @@ func TestWritesOfATurnShareIdentities(t *testing.T) {
 	}
 }
 
-// TestTurnLongerThanAConnectionMayQueue: a turn that has to wait for its own
+// TestBatchLongerThanAConnectionMayQueue: a batch that has to wait for its own
 // writes has sent them.
-func TestTurnLongerThanAConnectionMayQueue(t *testing.T) {
+func TestBatchLongerThanAConnectionMayQueue(t *testing.T) {
 	t.Parallel()
 	s, c := pipelined(t)
 	raw := pipeline{}
@@ -211,9 +211,9 @@ func TestTurnLongerThanAConnectionMayQueue(t *testing.T) {
 		taken <- err
 	}()
 	var got []reply
-	for len(got) < n { // how many turns that takes is the scheduler's
+	for len(got) < n { // how many steps that takes is the scheduler's
 		got = append(got, s.repliesNow(c)...)
-		s.turn()
+		s.step()
 	}
 	if err := <-taken; err != nil {
 		t.Fatal(err)
@@ -225,9 +225,9 @@ func TestTurnLongerThanAConnectionMayQueue(t *testing.T) {
 	}
 }
 
-// TestTurnKeepsItsOrder: what a turn has in front of a sync is sent before what it
+// TestBatchKeepsItsOrder: what a batch has in front of a sync is sent before what it
 // has behind it, and each read shows the writes before it.
-func TestTurnKeepsItsOrder(t *testing.T) {
+func TestBatchKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	s, c := pipelined(t)
 	raw := pipeline{}

@@ -19,11 +19,11 @@ import (
 // it is this one that is in the wrong place, and it stops. The question carries a
 // number that only the server itself knows, in place of the cluster.
 
-// ErrTwin says that another server runs under this one's id, at its address.
-var ErrTwin = errors.New("another server runs under the same id")
+// ErrDuplicateID says that another server runs under this one's id, at its address.
+var ErrDuplicateID = errors.New("another server runs under the same id")
 
-// twinPause is the time between two questions.
-const twinPause = 5 * time.Second
+// duplicateIDPause is the time between two questions.
+const duplicateIDPause = 5 * time.Second
 
 // newNonce returns a number that nobody else has.
 func newNonce() uint64 {
@@ -37,10 +37,10 @@ func (t *transport) isSelf(h hello) bool {
 	return h.kind == connPing && h.from == t.id && h.to == t.id && h.cluster == t.nonce
 }
 
-// watchTwin asks until the transport is closed or found was called: at the addresses
+// watchDuplicateID asks until the transport is closed or found was called: at the addresses
 // that the configuration gives this server, and at those in the ensemble's membership.
 // They differ where the data directory is a copy that was given another address.
-func (t *transport) watchTwin(configured []quorum.Member, found func(error)) {
+func (t *transport) watchDuplicateID(configured []quorum.Member, found func(error)) {
 	for t.ctx.Err() == nil {
 		for _, addr := range t.ownAddrs(configured) {
 			c, err := t.greet(t.ctx, addr, hello{connPing, t.nonce, t.id, t.id}, false)
@@ -50,12 +50,12 @@ func (t *transport) watchTwin(configured []quorum.Member, found func(error)) {
 			}
 			var refused *refusedError
 			if errors.As(err, &refused) && strings.Contains(refused.reason, quorum.SameID) {
-				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory", ErrTwin, t.id, addr))
+				found(fmt.Errorf("%w: server %d answers at %s, and it is not this one: two servers have the same myid, or this one has a copy of the other's data directory; give this one an id of its own and an empty data directory", ErrDuplicateID, t.id, addr))
 				return
 			}
 		}
 		select {
-		case <-time.After(twinPause):
+		case <-time.After(duplicateIDPause):
 		case <-t.ctx.Done():
 		}
 	}
@@ -75,9 +75,9 @@ func (t *transport) ownAddrs(configured []quorum.Member) (addrs []string) {
 	return addrs
 }
 
-// twinOf says that a server is another process than the one that runs under its id at
+// duplicateIDOf says that a server is another process than the one that runs under its id at
 // its address, as far as this server is connected to that; else it returns "".
-func (t *transport) twinOf(a arrival) string {
+func (t *transport) duplicateIDOf(a arrival) string {
 	r := t.remote(a.hello.from)
 	if r == nil || len(a.public) == 0 || a.hello.kind != connMessages && a.hello.kind != connSnapshot {
 		return ""

@@ -9,34 +9,34 @@ import (
 // with one line. The same line comes at once, then at growing pauses: often enough
 // that who looks at the log sees what the server waits for.
 const (
-	complaintPauseMin = 5 * time.Second
-	complaintPauseMax = time.Minute
-	// complaintsMax bounds how many lines are remembered; when there are more,
+	logRatePauseMin = 5 * time.Second
+	logRatePauseMax = time.Minute
+	// logRateLinesMax bounds how many lines are remembered; when there are more,
 	// all are forgotten.
-	complaintsMax = 256
-	// complaintsPerSecond and complaintsBurst bound all lines together: strangers can
+	logRateLinesMax = 256
+	// logRatePerSecond and logRateBurst bound all lines together: strangers can
 	// cause different ones, from many addresses, thousands of times a second.
-	complaintsPerSecond = 2
-	complaintsBurst     = 100
+	logRatePerSecond = 2
+	logRateBurst     = 100
 )
 
-// complaints are the lines said lately. It is safe for concurrent use.
-type complaints struct {
+// logRate are the lines said lately. It is safe for concurrent use.
+type logRate struct {
 	mu   sync.Mutex
-	said map[string]complaint
+	said map[string]loggedLine
 
-	used   float64   // of complaintsBurst
+	used   float64   // of logRateBurst
 	usedAt time.Time // when that was so
 }
 
-type complaint struct {
+type loggedLine struct {
 	last  time.Time // when it was wanted, said or not
 	next  time.Time // when it may be said
 	pause time.Duration
 }
 
 // due reports whether a line is to be said now.
-func (c *complaints) due(line string, now time.Time) bool {
+func (c *logRate) due(line string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was, known := c.said[line]
@@ -48,24 +48,24 @@ func (c *complaints) due(line string, now time.Time) bool {
 	if !c.room(now) {
 		return false
 	}
-	if c.said == nil || len(c.said) >= complaintsMax {
-		c.said = map[string]complaint{}
+	if c.said == nil || len(c.said) >= logRateLinesMax {
+		c.said = map[string]loggedLine{}
 	}
-	pause := complaintPauseMin
-	if known && now.Sub(was.last) < complaintPauseMin { // it went on all the time
-		pause = min(2*was.pause, complaintPauseMax)
+	pause := logRatePauseMin
+	if known && now.Sub(was.last) < logRatePauseMin { // it went on all the time
+		pause = min(2*was.pause, logRatePauseMax)
 	}
-	c.said[line] = complaint{now, now.Add(pause), pause}
+	c.said[line] = loggedLine{now, now.Add(pause), pause}
 	return true
 }
 
 // room takes the room of one line, and reports whether there was any.
-func (c *complaints) room(now time.Time) bool {
+func (c *logRate) room(now time.Time) bool {
 	if d := now.Sub(c.usedAt); d > 0 {
-		c.used = max(0, c.used-d.Seconds()*complaintsPerSecond)
+		c.used = max(0, c.used-d.Seconds()*logRatePerSecond)
 		c.usedAt = now
 	}
-	if c.used+1 > complaintsBurst {
+	if c.used+1 > logRateBurst {
 		return false
 	}
 	c.used++

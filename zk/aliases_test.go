@@ -33,7 +33,7 @@ func constants(t *testing.T, file string) []string {
 // package, so that a program needn't import another.
 func TestOneImportIsEnough(t *testing.T) {
 	t.Parallel()
-	ours := constants(t, "words.go")
+	ours := constants(t, "aliases.go")
 	codes, types := constants(t, "../jute/code.go"), constants(t, "../jute/types.go")
 	if len(codes) < 30 || len(types) < 30 {
 		t.Fatalf("package jute has %d codes and %d other constants; were they moved?", len(codes), len(types))

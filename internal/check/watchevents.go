@@ -9,29 +9,29 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// hearWindow is how many events lost in a row, or not meant for the connection,
+// eventWindow is how many events lost in a row, or not meant for the connection,
 // are still told apart from events made up.
-const hearWindow = 256
+const eventWindow = 256
 
-// hearShares is among how many goroutines the connections are shared out.
-const hearShares = 2
+// eventShares is among how many goroutines the connections are shared out.
+const eventShares = 2
 
-// hear lays what each connection heard beside what it should have heard, in the
+// watchEvents compares the events each connection got with those it should have got, in the
 // order of the wire.
-func (c *checker) hear() {
-	var ears [hearShares]checker
-	var tasks [hearShares]func()
-	for n := range ears {
-		ear := &ears[n]
-		*ear = *c // which it only reads, but for what is a connection's own
-		ear.rep = &Report{}
-		tasks[n] = func() { ear.listen(n) }
+func (c *checker) watchEvents() {
+	var shares [eventShares]checker
+	var tasks [eventShares]func()
+	for n := range shares {
+		share := &shares[n]
+		*share = *c // which it only reads, but for what is a connection's own
+		share.rep = &Report{}
+		tasks[n] = func() { share.checkShare(n) }
 	}
 	together(tasks[:]...)
 	var found []Violation
-	for n := range ears {
-		found = append(found, ears[n].rep.Violations...)
-		c.rep.Dropped += ears[n].rep.Dropped
+	for n := range shares {
+		found = append(found, shares[n].rep.Violations...)
+		c.rep.Dropped += shares[n].rep.Dropped
 	}
 	slices.SortStableFunc(found, func(a, b Violation) int { return cmp.Compare(a.Events[0], b.Events[0]) })
 	for _, v := range found {
@@ -43,14 +43,14 @@ func (c *checker) hear() {
 	}
 	for _, k := range c.conns {
 		if k != nil {
-			c.unheard(k, newest)
+			c.undelivered(k, newest)
 		}
 	}
 }
 
-// listen does one share of hear.
-func (c *checker) listen(share int) {
-	for _, i := range c.toHear[share] {
+// checkShare does one share of watchEvents.
+func (c *checker) checkShare(share int) {
+	for _, i := range c.eventsByShare[share] {
 		e := &c.h.Events[i]
 		k := c.conns[e.Conn]
 		c.now = e.Time
@@ -62,10 +62,10 @@ func (c *checker) listen(share int) {
 	}
 }
 
-// deaf says whether it is unknown who watched n at zxid.
-func (n *node) deaf(zxid int64) bool {
+// watchersLost says whether it is unknown who watched n at zxid.
+func (n *node) watchersLost(zxid int64) bool {
 	for up := n; up != nil; up = up.parent {
-		if up.deafFrom != 0 && zxid >= up.deafFrom {
+		if up.watchersLostFrom != 0 && zxid >= up.watchersLostFrom {
 			return true
 		}
 	}
@@ -74,7 +74,7 @@ func (n *node) deaf(zxid int64) bool {
 
 // passReply marks what should have come before the reply.
 func (k *conn) passReply(e *history.Event, i int32) {
-	k.maxHeard = max(k.maxHeard, e.Zxid)
+	k.maxSeen = max(k.maxSeen, e.Zxid)
 	j := k.nextExpected
 	for ; j < len(k.expected); j++ {
 		x := &k.expected[j]
@@ -85,7 +85,7 @@ func (k *conn) passReply(e *history.Event, i int32) {
 			x.overdue = i
 		}
 	}
-	for k.nextExpected < j && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied || j-k.nextExpected > hearWindow) {
+	for k.nextExpected < j && (k.expected[k.nextExpected].matched || k.expected[k.nextExpected].denied || j-k.nextExpected > eventWindow) {
 		k.nextExpected++
 	}
 }
@@ -99,16 +99,16 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 	if n.opaque && !n.lost {
 		return
 	}
-	k.maxHeard = max(k.maxHeard, e.Zxid)
+	k.maxSeen = max(k.maxSeen, e.Zxid)
 	catchUp := e.Zxid <= 0
 	var misnumbered, mistyped, forbidden *expectation
 	var skipped int64 // zxid of the first required event passed over
 	for k.settled < len(k.expected) && k.expected[k.settled].matched {
 		k.settled++
 	}
-	for j := max(k.settled, k.nextExpected-hearWindow); j < len(k.expected); j++ {
+	for j := max(k.settled, k.nextExpected-eventWindow); j < len(k.expected); j++ {
 		x := &k.expected[j]
-		if j > k.nextExpected+2*hearWindow && x.zxid > max(e.Zxid, k.expected[k.nextExpected].zxid) {
+		if j > k.nextExpected+2*eventWindow && x.zxid > max(e.Zxid, k.expected[k.nextExpected].zxid) {
 			break
 		}
 		if x.matched {
@@ -136,7 +136,7 @@ func (c *checker) heard(k *conn, e *history.Event, i int32) {
 	}
 	if forbidden != nil {
 		forbidden.matched = true
-		if n.deaf(forbidden.zxid) || c.excuse(k, n, e.Zxid) {
+		if n.watchersLost(forbidden.zxid) || c.excuse(k, n, e.Zxid) {
 			return
 		}
 		c.violate(W7, fmt.Sprintf("a connection without READ heard of %s of %s at zxid %#x", w.Type.String(), w.Path, forbidden.zxid), int(i))
@@ -160,7 +160,7 @@ func (c *checker) matched(k *conn, x *expectation, e *history.Event, i int32, sk
 	x.matched = true
 	what := func() string { return fmt.Sprintf("%s of %s at zxid %#x", x.typ.String(), x.n.path, x.zxid) }
 	switch {
-	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxHeard):
+	case x.overdue != 0 && e.Zxid <= 0 && c.excuse(k, x.n, k.maxSeen):
 	case x.overdue != 0 && e.Zxid <= 0: // a numbered one is out of order by X4 already
 		c.violate(X4, what()+" was told after a reply that shows it", int(i), int(x.overdue))
 	case skipped > 0 && x.zxid > skipped && e.Zxid <= 0 && !x.loose && x.due == 0 && !c.excuse(k, x.n, e.Zxid):
@@ -177,7 +177,7 @@ func (c *checker) unexpected(k *conn, e *history.Event, i int32, n *node, typ ju
 	if at <= 0 {
 		at = 1<<63 - 1 // it may be of any zxid up to that of the next reply
 	}
-	if n.deaf(at) {
+	if n.watchersLost(at) {
 		return
 	}
 	what := fmt.Sprintf("%s of %s at zxid %#x", typ.String(), n.path, e.Zxid)
@@ -238,11 +238,11 @@ func (c *checker) catchingUp(k *conn, path string, typ jute.EventType) bool {
 	return false
 }
 
-// unheard reports what never came.
-func (c *checker) unheard(k *conn, newest int64) {
+// undelivered reports what never came.
+func (c *checker) undelivered(k *conn, newest int64) {
 	for j := range k.expected {
 		x := &k.expected[j]
-		if x.matched || x.denied || x.loose || x.n.opaque && !x.n.lost || x.n.deaf(x.zxid) || k.excused[x.n] {
+		if x.matched || x.denied || x.loose || x.n.opaque && !x.n.lost || x.n.watchersLost(x.zxid) || k.excused[x.n] {
 			continue
 		}
 		if x.overdue != 0 && !c.exact {

@@ -7,9 +7,9 @@ import (
 
 // A follower that hears the leader but can't reach it finds out.
 func TestUnreachedLeaderIsNoticed(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(1)
-	unanswered := func(id uint64) uint64 { return c.bodies[id].loop.Status().Unanswered }
+	unanswered := func(id uint64) uint64 { return c.nodes[id].loop.Status().Unanswered }
 	for range 100 {
 		c.step(1)
 		for _, id := range c.ids {
@@ -20,14 +20,14 @@ func TestUnreachedLeaderIsNoticed(t *testing.T) {
 	}
 	c.cut[[2]uint64{3, 1}] = true
 	c.step(100)
-	if n := unanswered(3); n < 100-reachTicks || c.bodies[3].loop.node.Leader() != 1 {
-		t.Errorf("cut off one way for 100 ticks, it noticed %d; its leader is %d", n, c.bodies[3].loop.node.Leader())
+	if n := unanswered(3); n < 100-leaderCheckTicks || c.nodes[3].loop.node.Leader() != 1 {
+		t.Errorf("cut off one way for 100 ticks, it noticed %d; its leader is %d", n, c.nodes[3].loop.node.Leader())
 	}
 	if unanswered(1) != 0 || unanswered(2) != 0 {
 		t.Error("the others are not cut off")
 	}
 	c.cut[[2]uint64{3, 1}] = false
-	c.step(reachTicks)
+	c.step(leaderCheckTicks)
 	if n := unanswered(3); n > 0 {
 		t.Errorf("healed, it has no answer for %d ticks", n)
 	}
@@ -36,50 +36,50 @@ func TestUnreachedLeaderIsNoticed(t *testing.T) {
 // An observer that is removed goes on as a guest. If its leader takes it out for its silence
 // it isn't told: it finds out as it gets no answers, and comes back by asking.
 func TestRemovedObserverFindsOut(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(1)
 	decide := func(version int64, members ...Member) {
 		for _, id := range c.ids {
-			c.bodies[id].wanted, c.bodies[id].version = members, version
+			c.nodes[id].wanted, c.nodes[id].version = members, version
 		}
 		c.step(40)
 	}
 	observer := c.members[2]
 	observer.Observer = true
 	decide(1, c.members[0], c.members[1], observer)
-	removed := c.bodies[3].loop
+	removed := c.nodes[3].loop
 	if !slices.Contains(removed.conf.GetLearners(), 3) || removed.Status().Unanswered > 0 {
 		t.Fatalf("it is no observer, or has no answer: %v", removed.conf)
 	}
 	decide(2, c.members[:2]...)
-	if lead := c.bodies[1].loop.Status(); !slices.Equal(lead.Guests, []uint64{3}) || len(lead.Observers) > 0 || removed.Status().Unanswered > 0 {
+	if lead := c.nodes[1].loop.Status(); !slices.Equal(lead.Guests, []uint64{3}) || len(lead.Observers) > 0 || removed.Status().Unanswered > 0 {
 		t.Fatalf("it doesn't go on as a guest: %+v", lead)
 	}
 	for _, id := range []uint64{1, 2} {
 		c.cut[[2]uint64{3, id}] = true
 	}
 	c.step(guestSilentTicks + 40)
-	if contains(c.bodies[1].loop.conf, 3) {
-		t.Fatalf("it was not taken out: %v", c.bodies[1].loop.conf)
+	if contains(c.nodes[1].loop.conf, 3) {
+		t.Fatalf("it was not taken out: %v", c.nodes[1].loop.conf)
 	}
 	if n := removed.Status().Unanswered; n < guestSilentTicks {
 		t.Errorf("it has had no answer for %d ticks only, of %d", n, guestSilentTicks+40)
 	}
 	clear(c.cut)
-	c.step(2*guestTicks + reachTicks + 20)
-	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.bodies[1].loop.Status().Guests, []uint64{3}) {
-		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
+	c.step(2*guestTicks + leaderCheckTicks + 20)
+	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.nodes[1].loop.Status().Guests, []uint64{3}) {
+		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.nodes[1].loop.conf)
 	}
 }
 
 // TestObserverRemovedUnheard: an observer that was cut off when it was removed, and whose leader has forgotten it,
 // announces itself once it can, though raft has it believe that it follows.
 func TestObserverRemovedUnheard(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	c.elect(1)
 	decide := func(version int64, members ...Member) {
 		for _, m := range members {
-			c.bodies[m.ID].wanted, c.bodies[m.ID].version = members, version
+			c.nodes[m.ID].wanted, c.nodes[m.ID].version = members, version
 		}
 		c.step(40)
 	}
@@ -91,21 +91,21 @@ func TestObserverRemovedUnheard(t *testing.T) {
 	}
 	decide(2, c.members[:2]...)
 	c.step(guestSilentTicks + 40)
-	removed := c.bodies[3].loop
-	if contains(c.bodies[1].loop.conf, 3) || removed.node.Leader() != 1 {
-		t.Fatalf("it was not taken out, or has heard of it: %v", c.bodies[1].loop.conf)
+	removed := c.nodes[3].loop
+	if contains(c.nodes[1].loop.conf, 3) || removed.node.Leader() != 1 {
+		t.Fatalf("it was not taken out, or has heard of it: %v", c.nodes[1].loop.conf)
 	}
 	clear(c.cut)
-	c.step(2*guestTicks + reachTicks + 20)
-	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.bodies[1].loop.Status().Guests, []uint64{3}) {
-		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.bodies[1].loop.conf)
+	c.step(2*guestTicks + leaderCheckTicks + 20)
+	if n := removed.Status().Unanswered; n > 0 || !slices.Equal(c.nodes[1].loop.Status().Guests, []uint64{3}) {
+		t.Errorf("it doesn't come back: no answer for %d ticks, membership %v", n, c.nodes[1].loop.conf)
 	}
 }
 
 // TestActiveFollowers: those that answer are active at every tick, also at those at which raft begins to count anew; one that
 // is gone is not, after an election timeout.
 func TestActiveFollowers(t *testing.T) {
-	c := newColony(t, 1, 2, 3)
+	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(2)
 	c.step(5)
 	active := func(id uint64) bool {

@@ -13,7 +13,7 @@ import (
 // TestWordsByRole: what a leader, a follower and an observer say of their ensemble.
 func TestWordsByRole(t *testing.T) {
 	t.Parallel()
-	c := newColony(t)
+	c := newCluster(t)
 	ids := []uint64{1, 2, 101}
 	c.lines(ids...)
 	var opts []Options

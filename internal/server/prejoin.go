@@ -16,23 +16,23 @@ import (
 // learns by a four-letter word that it runs and doesn't serve, and a client is
 // turned away at once and tries the next server.
 
-// waiting are client ports before there is anything behind them.
-type waiting struct {
+// prejoin holds the client ports of a server that has not joined its ensemble yet.
+type prejoin struct {
 	listeners map[string]net.Listener // by address asked for
 	stopped   chan struct{}
 	wg        sync.WaitGroup
 }
 
-// openEarly opens the client ports; the connections are turned away until
-// endEarly.
-func (s *Server) openEarly() error {
-	w := &waiting{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
-	s.waiting = w
+// openPrejoin opens the client ports; the connections are turned away until
+// endPrejoin.
+func (s *Server) openPrejoin() error {
+	w := &prejoin{listeners: map[string]net.Listener{}, stopped: make(chan struct{})}
+	s.prejoin = w
 	for _, addr := range slices.Concat(s.opt.Listen, s.opt.Secure.Listen) {
 		l, err := s.listenForClients(addr)
 		if err != nil {
-			s.endEarly()
-			s.closeEarly()
+			s.endPrejoin()
+			s.closePrejoin()
 			return err
 		}
 		w.listeners[addr] = l
@@ -42,42 +42,42 @@ func (s *Server) openEarly() error {
 	return nil
 }
 
-// endEarly ends the turning away; the ports stay open.
-func (s *Server) endEarly() {
-	close(s.waiting.stopped)
-	for _, l := range s.waiting.listeners { // in any order
+// endPrejoin ends the turning away; the ports stay open.
+func (s *Server) endPrejoin() {
+	close(s.prejoin.stopped)
+	for _, l := range s.prejoin.listeners { // in any order
 		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 			d.SetDeadline(time.Now())
 		}
 	}
-	s.waiting.wg.Wait()
-	for _, l := range s.waiting.listeners { // in any order
+	s.prejoin.wg.Wait()
+	for _, l := range s.prejoin.listeners { // in any order
 		if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 			d.SetDeadline(time.Time{})
 		}
 	}
 }
 
-// early returns the listener on addr that openEarly opened, or nil. It is the
+// prejoinListener returns the listener on addr that openPrejoin opened, or nil. It is the
 // caller's then.
-func (s *Server) early(addr string) net.Listener {
-	if s.waiting == nil {
+func (s *Server) prejoinListener(addr string) net.Listener {
+	if s.prejoin == nil {
 		return nil
 	}
-	l := s.waiting.listeners[addr]
-	delete(s.waiting.listeners, addr)
+	l := s.prejoin.listeners[addr]
+	delete(s.prejoin.listeners, addr)
 	return l
 }
 
-// closeEarly closes what nobody took.
-func (s *Server) closeEarly() {
-	if s.waiting == nil {
+// closePrejoin closes what nobody took.
+func (s *Server) closePrejoin() {
+	if s.prejoin == nil {
 		return
 	}
-	for _, l := range s.waiting.listeners { // in any order
+	for _, l := range s.prejoin.listeners { // in any order
 		l.Close()
 	}
-	clear(s.waiting.listeners)
+	clear(s.prejoin.listeners)
 }
 
 func (s *Server) turnAwayAll(l net.Listener, words bool) {
@@ -86,7 +86,7 @@ func (s *Server) turnAwayAll(l net.Listener, words bool) {
 	for {
 		nc, err := l.Accept()
 		select {
-		case <-s.waiting.stopped:
+		case <-s.prejoin.stopped:
 			if err == nil {
 				nc.Close()
 			}
@@ -115,7 +115,7 @@ func (s *Server) turnAwayAll(l net.Listener, words bool) {
 }
 
 // turnAwayPatience is how long one connection may take to say what it wants;
-// endEarly waits for it.
+// endPrejoin waits for it.
 const turnAwayPatience = time.Second
 
 // turnAway answers a four-letter word, and nothing to anybody else.

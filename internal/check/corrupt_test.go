@@ -13,7 +13,7 @@ import (
 func hasZxid(e *history.Event) bool { return e.Zxid > 0 && e.Kind != history.KindConnect }
 
 // otherBody gives a getData the body of an earlier or later one of its path.
-func (d *patient) otherBody(earlier bool) bool {
+func (d *mutation) otherBody(earlier bool) bool {
 	var from int
 	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		for j := range d.h.Events {
@@ -42,7 +42,7 @@ func (d *patient) otherBody(earlier bool) bool {
 	return true
 }
 
-func (d *patient) byMulti(zxid int64) bool {
+func (d *mutation) byMulti(zxid int64) bool {
 	for i := range d.h.Events {
 		if d.req[i] >= 0 && d.h.Events[i].Zxid == zxid && d.op(i) == jute.OpMulti {
 			return true
@@ -52,7 +52,7 @@ func (d *patient) byMulti(zxid int64) bool {
 }
 
 // everEphemeral says whether some create may have made an ephemeral of path.
-func (d *patient) everEphemeral(path string) bool {
+func (d *mutation) everEphemeral(path string) bool {
 	for i := range d.h.Events {
 		if d.req[i] < 0 {
 			continue
@@ -74,7 +74,7 @@ func (d *patient) everEphemeral(path string) bool {
 	return false
 }
 
-func (d *patient) children(change func([]string) []string, fits func([]string) bool) bool {
+func (d *mutation) children(change func([]string) []string, fits func([]string) bool) bool {
 	names := func(i int) []string { return jute.NewDecoder(d.h.Events[i].Body).Strings() }
 	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool { return len(names(i)) > 0 && (fits == nil || fits(names(i))) }, jute.OpGetChildren)
 	if i < 0 {
@@ -93,7 +93,7 @@ func encodeResults(results []jute.MultiResult) []byte {
 }
 
 // usedLater says whether a session is answered after event i at a higher zxid.
-func (d *patient) usedLater(i int, session int64) bool {
+func (d *mutation) usedLater(i int, session int64) bool {
 	sessions := map[int32]int64{}
 	for j := range d.h.Events {
 		e := &d.h.Events[j]
@@ -108,7 +108,7 @@ func (d *patient) usedLater(i int, session int64) bool {
 }
 
 // undead shows an ephemeral after its session was closed.
-func (d *patient) undead() bool {
+func (d *mutation) undead() bool {
 	c := d.swept()
 	i := d.pickReply(jute.ErrNoNode, func(i int, e *history.Event) bool {
 		s := c.m.node(d.path(i)).lastAt(e.Zxid)
@@ -132,7 +132,7 @@ func (n *node) lastAt(zxid int64) *state {
 }
 
 // swept returns a checker that has swept the history, for what it knows.
-func (d *patient) swept() *checker {
+func (d *mutation) swept() *checker {
 	c := &checker{h: d.h, opt: d.opt, rep: &Report{}, sessions: map[int64]*session{}, m: newModel(d.opt)}
 	c.wire()
 	c.items = sortItems(c.place())
@@ -142,7 +142,7 @@ func (d *patient) swept() *checker {
 }
 
 // undeadChild lists a sequential ephemeral after its session was closed.
-func (d *patient) undeadChild() bool {
+func (d *mutation) undeadChild() bool {
 	i := d.pickReply(jute.OK, nil, jute.OpCloseSession)
 	if i < 0 {
 		return false
@@ -166,7 +166,7 @@ func (d *patient) undeadChild() bool {
 }
 
 // firstOn returns the first packet with a zxid on i's connection.
-func (d *patient) firstOn(i int) int {
+func (d *mutation) firstOn(i int) int {
 	for j := range d.h.Events {
 		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && hasZxid(e) {
 			return j
@@ -176,7 +176,7 @@ func (d *patient) firstOn(i int) int {
 }
 
 // before returns the highest zxid on i's connection before i.
-func (d *patient) before(i int) int64 {
+func (d *mutation) before(i int) int64 {
 	var z int64
 	for j := range d.h.Events[:i] {
 		if e := &d.h.Events[j]; e.Conn == d.h.Events[i].Conn && hasZxid(e) {
@@ -187,7 +187,7 @@ func (d *patient) before(i int) int64 {
 }
 
 // acked returns the highest zxid anybody had seen before event i.
-func (d *patient) acked(i int) int64 {
+func (d *mutation) acked(i int) int64 {
 	var z int64
 	for j := range d.h.Events[:i] {
 		if e := &d.h.Events[j]; hasZxid(e) {
@@ -197,7 +197,7 @@ func (d *patient) acked(i int) int64 {
 	return z
 }
 
-func (d *patient) sequence(by int) bool {
+func (d *mutation) sequence(by int) bool {
 	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		p := jute.NewDecoder(e.Body).String()
 		return len(p) > 10 && p[len(p)-2:] > "00" && p[len(p)-1] > '0' && p[len(p)-1] < '9' && d.path(i) != p
@@ -210,7 +210,7 @@ func (d *patient) sequence(by int) bool {
 	return true
 }
 
-func (d *patient) multi(change func([]jute.MultiResult) bool) bool {
+func (d *mutation) multi(change func([]jute.MultiResult) bool) bool {
 	var changed []jute.MultiResult
 	decode := func(i int) []jute.MultiResult {
 		results, _ := jute.DecodeMultiResponse(jute.NewDecoder(d.h.Events[i].Body))
@@ -228,7 +228,7 @@ func (d *patient) multi(change func([]jute.MultiResult) bool) bool {
 
 // partialMulti finds a multi of two setDatas of which a read has shown one, and
 // makes a later read show the state before of the other.
-func (d *patient) partialMulti() bool {
+func (d *mutation) partialMulti() bool {
 	seen := map[int64]string{} // by zxid of a multi: a path whose change was shown
 	order := make([]int, 0, len(d.h.Events))
 	for i := range d.h.Events {
@@ -255,7 +255,7 @@ func (d *patient) partialMulti() bool {
 	return false
 }
 
-func (d *patient) dropEvent(persistent bool) bool {
+func (d *mutation) dropEvent(persistent bool) bool {
 	i := d.notification(persistent)
 	if i < 0 {
 		return false
@@ -265,7 +265,7 @@ func (d *patient) dropEvent(persistent bool) bool {
 }
 
 // lateEvent moves an event behind the next reply that shows it.
-func (d *patient) lateEvent() bool {
+func (d *mutation) lateEvent() bool {
 	var i, j int
 	if d.opt.NotificationsUnnumbered {
 		i = d.pick(func(i int, e *history.Event) bool {
@@ -291,7 +291,7 @@ func (d *patient) lateEvent() bool {
 
 // swapEvents exchanges two neighbouring events of different changes that come
 // before the same reply.
-func (d *patient) swapEvents() bool {
+func (d *mutation) swapEvents() bool {
 	c := d.swept()
 	heard := map[int32]int{}
 	for i := range d.h.Events {
@@ -318,7 +318,7 @@ func (d *patient) swapEvents() bool {
 }
 
 // leak tells an event to a connection that may not hear it.
-func (d *patient) leak() bool {
+func (d *mutation) leak() bool {
 	c := d.swept()
 	for _, k := range c.conns {
 		for _, x := range k.expected {
@@ -338,7 +338,7 @@ func (d *patient) leak() bool {
 }
 
 // mute cuts a connection's part of the history short before its last event.
-func (d *patient) mute() bool {
+func (d *mutation) mute() bool {
 	for range 40 {
 		if d.muteOne() {
 			return true
@@ -347,7 +347,7 @@ func (d *patient) mute() bool {
 	return false
 }
 
-func (d *patient) muteOne() bool {
+func (d *mutation) muteOne() bool {
 	i := d.notification(false)
 	if i < 0 || d.next(i, func(e *history.Event) bool { return e.Kind == history.KindDisconnect }) >= 0 {
 		return false
@@ -377,7 +377,7 @@ func (d *patient) muteOne() bool {
 }
 
 // catchUpEvent picks an event that a setWatches caught up with.
-func (d *patient) catchUpEvent(do func(i int)) bool {
+func (d *mutation) catchUpEvent(do func(i int)) bool {
 	i := d.pick(func(i int, e *history.Event) bool {
 		if e.Kind != history.KindNotification || e.Zxid > 0 {
 			return false
@@ -393,7 +393,7 @@ func (d *patient) catchUpEvent(do func(i int)) bool {
 }
 
 // silence lets an hour pass before the last client reads everything.
-func (d *patient) silence() bool {
+func (d *mutation) silence() bool {
 	i := d.pickReply(jute.OK, func(i int, e *history.Event) bool {
 		return d.stat(i).EphemeralOwner != 0 && i > len(d.h.Events)*9/10
 	}, jute.OpGetData)
@@ -418,7 +418,7 @@ func (d *patient) silence() bool {
 }
 
 // moved lets an unanswered write of a left connection be answered late.
-func (d *patient) moved() bool {
+func (d *mutation) moved() bool {
 	unanswered := map[int32]*history.Event{} // by connection, its first
 	for i := range d.h.Events {
 		if e := &d.h.Events[i]; e.Kind == history.KindRequest && unanswered[e.Conn] == nil && !d.replied(e) {
@@ -445,7 +445,7 @@ func (d *patient) moved() bool {
 	return false
 }
 
-func (d *patient) replied(req *history.Event) bool {
+func (d *mutation) replied(req *history.Event) bool {
 	for i := range d.h.Events {
 		if r := &d.h.Events[i]; r.Conn == req.Conn && r.Kind == history.KindReply && r.Xid == req.Xid {
 			return true
@@ -455,7 +455,7 @@ func (d *patient) replied(req *history.Event) bool {
 }
 
 // ghost answers a sync of a session after the servers let it expire.
-func (d *patient) ghost() bool {
+func (d *mutation) ghost() bool {
 	log := d.h.Servers[0].Entries
 	conns, xids := map[int64]int32{}, map[int32]int32{}
 	for i := range d.h.Events {

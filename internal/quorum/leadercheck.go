@@ -7,13 +7,13 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// reach watches whether what a follower says arrives at its leader. A network can
+// leaderCheck watches whether what a follower says arrives at its leader. A network can
 // fail one way: then the follower hears its leader and all looks well, but its
 // clients' writes and signs of life go nowhere. So it asks the leader something
 // now and then, for which a read index will do. An observer that is taken out of
 // the ensemble may hear nothing of that, and nothing more at all, which raft on an
 // observer doesn't mind: it notices here, as the leader answers members only.
-type reach struct {
+type leaderCheck struct {
 	leader uint64
 	asked  uint64 // tick of the last question
 	since  uint64 // tick of the first question since the last answer; 0 if none is open
@@ -21,21 +21,21 @@ type reach struct {
 	first  uint64 // id of that of since
 }
 
-// reachTicks is the pause between two questions.
-const reachTicks = 10
+// leaderCheckTicks is the pause between two questions.
+const leaderCheckTicks = 10
 
-// reachMark tells the context of a question from that of a sync.
-const reachMark = 'r'
+// leaderCheckMark tells the context of a question from that of a sync.
+const leaderCheckMark = 'r'
 
-func (r *reach) tick(l *Loop) {
+func (r *leaderCheck) tick(l *Loop) {
 	lead := l.node.Leader()
 	if lead == 0 || l.node.IsLeader() || l.joining() {
 		lead = 0
 	}
 	if lead != r.leader {
-		*r = reach{leader: lead, id: r.id}
+		*r = leaderCheck{leader: lead, id: r.id}
 	}
-	if lead == 0 || l.ticks-r.asked < reachTicks {
+	if lead == 0 || l.ticks-r.asked < leaderCheckTicks {
 		return
 	}
 	r.id++
@@ -43,23 +43,23 @@ func (r *reach) tick(l *Loop) {
 	if r.since == 0 {
 		r.since, r.first = l.ticks, r.id
 	}
-	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), reachMark))
+	l.node.ReadIndex(append(readContext(l.o.Incarnation, r.id), leaderCheckMark))
 }
 
-// asksReach reports whether m is such a question.
-func asksReach(m *pb.Message) bool {
-	return m.GetType() == pb.MsgReadIndex && len(m.GetEntries()) == 1 && isReachContext(m.GetEntries()[0].GetData())
+// asksLeaderCheck reports whether m is such a question.
+func asksLeaderCheck(m *pb.Message) bool {
+	return m.GetType() == pb.MsgReadIndex && len(m.GetEntries()) == 1 && isLeaderCheckContext(m.GetEntries()[0].GetData())
 }
 
-// isReachContext reports whether ctx is of such a question.
-func isReachContext(ctx []byte) bool {
-	return len(ctx) == readContextSize+1 && ctx[readContextSize] == reachMark
+// isLeaderCheckContext reports whether ctx is of such a question.
+func isLeaderCheckContext(ctx []byte) bool {
+	return len(ctx) == readContextSize+1 && ctx[readContextSize] == leaderCheckMark
 }
 
 // answered takes an answer, if it is one to a question still open.
-func (r *reach) answered(l *Loop, rs raft.ReadState) {
+func (r *leaderCheck) answered(l *Loop, rs raft.ReadState) {
 	ctx := rs.RequestCtx
-	if !isReachContext(ctx) || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
+	if !isLeaderCheckContext(ctx) || binary.BigEndian.Uint64(ctx) != l.o.Incarnation {
 		return
 	}
 	if binary.BigEndian.Uint64(ctx[8:readContextSize]) >= r.first {
@@ -68,7 +68,7 @@ func (r *reach) answered(l *Loop, rs raft.ReadState) {
 }
 
 // unanswered is for how many ticks the leader has not answered.
-func (r *reach) unanswered(l *Loop) uint64 {
+func (r *leaderCheck) unanswered(l *Loop) uint64 {
 	if r.since == 0 {
 		return 0
 	}

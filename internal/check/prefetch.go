@@ -196,9 +196,9 @@ type stretch struct {
 	fail error // the reader's own failure
 }
 
-// ahead decodes items into the stretches it is lent and hands them over, in
+// prefetch decodes items into the stretches it is lent and hands them over, in
 // order, until all is decoded or nothing more is lent.
-func (c *checker) ahead(items []item, lent <-chan *stretch, ready chan<- *stretch) {
+func (c *checker) prefetch(items []item, lent <-chan *stretch, ready chan<- *stretch) {
 	defer close(ready)
 	r := &reader{c: c}
 	for len(items) > 0 {
@@ -216,7 +216,7 @@ func (c *checker) ahead(items []item, lent <-chan *stretch, ready chan<- *stretc
 func (s *stretch) decode(r *reader, items []item) {
 	defer func() {
 		if failure := recover(); failure != nil {
-			s.fail = fmt.Errorf("decode the history ahead: %v", failure)
+			s.fail = fmt.Errorf("prefetch the history: %v", failure)
 		}
 	}()
 	s.list = s.list[:len(items)]
@@ -234,7 +234,7 @@ func (c *checker) eachReading(items []item, do func(i int, w *reading)) {
 	for range stretchesMax {
 		lent <- &stretch{list: make([]reading, 0, stretchItems)}
 	}
-	go c.ahead(items, lent, ready)
+	go c.prefetch(items, lent, ready)
 	at := 0
 	for s := range ready {
 		if s.fail != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// pushers write to the connections that got output, each as far as that can't
+// flushPool write to the connections that got output, each as far as that can't
 // block: as many goroutines as there are processors, while there is something to
 // write. One goroutine for each connection cost a sixth more per event of 500
 // watchers.
-type pushers struct {
+type flushPool struct {
 	mu      sync.Mutex
 	waiting []*replica.Client // in order, from next on
 	next    int
@@ -19,7 +19,7 @@ type pushers struct {
 }
 
 // add takes a client that has a push and whose flushing was set.
-func (p *pushers) add(c *replica.Client) {
+func (p *flushPool) add(c *replica.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next > 0 && len(p.waiting) == cap(p.waiting) {
@@ -32,7 +32,7 @@ func (p *pushers) add(c *replica.Client) {
 	}
 }
 
-func (p *pushers) run() {
+func (p *flushPool) run() {
 	for c := p.take(); c != nil; c = p.take() {
 		c.Push()
 	}
@@ -40,7 +40,7 @@ func (p *pushers) run() {
 
 // take removes the client that waited longest; it returns nil, and counts its
 // caller as gone, if there is none.
-func (p *pushers) take() *replica.Client {
+func (p *flushPool) take() *replica.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == len(p.waiting) {

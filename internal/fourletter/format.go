@@ -13,7 +13,7 @@ import (
 // and monitoring systems read them with regular expressions.
 
 // server is srvr, and with a list of connections stat.
-func (a *answer) server(st Status, conns []replica.Connection) {
+func (a *wordReply) server(st Status, conns []replica.Connection) {
 	a.print("Zookeeper version: %s\n", st.Version)
 	if st.Mode == ModeReadOnly {
 		a.print("READ-ONLY mode; serving only read-only clients\n")
@@ -31,7 +31,7 @@ func (a *answer) server(st Status, conns []replica.Connection) {
 }
 
 // connections is cons, and brief the list within stat.
-func (a *answer) connections(list []replica.Connection, brief bool) {
+func (a *wordReply) connections(list []replica.Connection, brief bool) {
 	for _, c := range list {
 		a.print(" /%s[%x](queued=%d,recved=%d,sent=%d", c.Remote, c.Interest, c.Outstanding, c.Received, c.Sent)
 		if !brief && c.Session != 0 {
@@ -48,7 +48,7 @@ func (a *answer) connections(list []replica.Connection, brief bool) {
 }
 
 // configuration is conf.
-func (a *answer) configuration(c Configuration) {
+func (a *wordReply) configuration(c Configuration) {
 	a.print("clientPort=%d\nsecureClientPort=%d\n", c.ClientPort, c.SecureClientPort)
 	a.print("dataDir=%s\ndataDirSize=%d\ndataLogDir=%s\ndataLogSize=%d\n", c.DataDir, c.DataSize, c.LogDir, c.LogSize)
 	a.print("tickTime=%d\nmaxClientCnxns=%d\n", c.Tick.Milliseconds(), c.MaxClientCnxns)
@@ -72,10 +72,10 @@ func (a *answer) configuration(c Configuration) {
 const electionAlg = 3
 
 // sizes is dirs.
-func (a *answer) sizes(data, log int64) { a.print("datadir_size: %d\nlogdir_size: %d\n", data, log) }
+func (a *wordReply) sizes(data, log int64) { a.print("datadir_size: %d\nlogdir_size: %d\n", data, log) }
 
 // environment is envi.
-func (a *answer) environment(list []Variable) {
+func (a *wordReply) environment(list []Variable) {
 	a.print("Environment:\n")
 	for _, v := range list {
 		a.print("%s=%s\n", v.Name, v.Value)
@@ -83,14 +83,14 @@ func (a *answer) environment(list []Variable) {
 }
 
 // digests is hash.
-func (a *answer) digests(list []replica.Digest) {
+func (a *wordReply) digests(list []replica.Digest) {
 	for _, d := range list {
 		a.print("%x: %d\n", uint64(d.Zxid), d.Value)
 	}
 }
 
 // readOnly is isro.
-func (a *answer) readOnly(st Status) {
+func (a *wordReply) readOnly(st Status) {
 	if st.Mode == ModeReadOnly {
 		a.print("ro")
 		return
@@ -99,7 +99,7 @@ func (a *answer) readOnly(st Status) {
 }
 
 // monitor is mntr.
-func (a *answer) monitor(st Status, r *metrics.Registry) {
+func (a *wordReply) monitor(st Status, r *metrics.Registry) {
 	a.print("zk_version\t%s\nzk_server_state\t%s\n", st.Version, st.Mode)
 	if st.PeerState != "" {
 		a.print("zk_peer_state\t%s\n", st.PeerState)
@@ -135,7 +135,7 @@ func onlyLeaders(name string) bool {
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 // dump is dump.
-func (a *answer) dump() {
+func (a *wordReply) dump() {
 	st, r := a.of.Status(), a.of.Replica()
 	now := time.Now()
 	sessions, more := r.SessionExpiries(now, AnswerBytesMax)
@@ -172,7 +172,7 @@ func expiries[T any](list []T, at func(T) time.Time) []time.Time {
 }
 
 // expirySets prints what ends at the same time together; times ascend.
-func (a *answer) expirySets(what string, times []time.Time, line func(i int) string) {
+func (a *wordReply) expirySets(what string, times []time.Time, line func(i int) string) {
 	sets := slices.CompactFunc(slices.Clone(times), time.Time.Equal)
 	a.print("%s Sets (%d)/(%d):\n", what, len(sets), len(times))
 	i := 0
@@ -188,21 +188,21 @@ func (a *answer) expirySets(what string, times []time.Time, line func(i int) str
 	}
 }
 
-func (a *answer) sessionSets(kind string, list []replica.SessionExpiry) {
+func (a *wordReply) sessionSets(kind string, list []replica.SessionExpiry) {
 	a.expirySets(kind, expiries(list, func(e replica.SessionExpiry) time.Time { return e.Expires }), func(i int) string {
 		return replica.SessionText(list[i].Session)
 	})
 }
 
 // learnerSessions is dump's list where another server ends sessions.
-func (a *answer) learnerSessions(list []replica.SessionExpiry) {
+func (a *wordReply) learnerSessions(list []replica.SessionExpiry) {
 	a.print("Global Sessions(%d):\n", len(list))
 	for _, e := range list {
 		a.print("%s\t%dms\n", replica.SessionText(e.Session), e.Timeout)
 	}
 }
 
-func (a *answer) ephemerals(list []replica.SessionPaths) {
+func (a *wordReply) ephemerals(list []replica.SessionPaths) {
 	a.print("ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(list))
 	for _, e := range list {
 		a.print("%s:\n", replica.SessionText(e.Session))
@@ -213,7 +213,7 @@ func (a *answer) ephemerals(list []replica.SessionPaths) {
 }
 
 // watchesBySession is wchc.
-func (a *answer) watchesBySession(list []replica.SessionPaths, more bool) {
+func (a *wordReply) watchesBySession(list []replica.SessionPaths, more bool) {
 	for _, e := range list {
 		a.print("%s\n", replica.SessionText(e.Session))
 		for _, p := range e.Paths {
@@ -225,7 +225,7 @@ func (a *answer) watchesBySession(list []replica.SessionPaths, more bool) {
 }
 
 // watchesByPath is wchp.
-func (a *answer) watchesByPath(list []replica.PathSessions, more bool) {
+func (a *wordReply) watchesByPath(list []replica.PathSessions, more bool) {
 	for _, e := range list {
 		a.print("%s\n", e.Path)
 		for _, id := range e.Sessions {
@@ -237,6 +237,6 @@ func (a *answer) watchesByPath(list []replica.PathSessions, more bool) {
 }
 
 // watchSummary is wchs.
-func (a *answer) watchSummary(w watch.Summary) {
+func (a *wordReply) watchSummary(w watch.Summary) {
 	a.print("%d connections watching %d paths\nTotal watches:%d\n", w.Watchers, w.Paths, w.Watches)
 }

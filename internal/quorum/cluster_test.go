@@ -12,13 +12,13 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A colony is a group of Loops on memory disks, stepped by the test: no
+// A cluster is a group of Loops on memory disks that a test steps: no
 // goroutine, no clock, no socket.
-type colony struct {
+type cluster struct {
 	t       *testing.T
 	members []Member
 	ids     []uint64
-	bodies  map[uint64]*body
+	nodes   map[uint64]*node
 	cut     map[[2]uint64]bool // links that lose everything
 	strange bool               // servers are linked only if each knows the other's address
 	changes map[uint64]Change  // of membership, by id
@@ -28,9 +28,9 @@ type colony struct {
 	spoil   func(message, file []byte) []byte // changes a snapshot on its way, and returns the message
 }
 
-// A body is one server: its Loop, its disk, what it applied, and its Shell.
-type body struct {
-	c     *colony
+// A node is one server: its Loop, its disk, what it applied, and its Shell.
+type node struct {
+	c     *cluster
 	id    uint64
 	fs    *storage.MemFS
 	loop  *Loop
@@ -68,22 +68,22 @@ type body struct {
 	level, inForce, supported uint32 // feature levels; 0 is 1
 }
 
-func newColony(t *testing.T, ids ...uint64) *colony {
-	c := &colony{t: t, ids: ids, bodies: map[uint64]*body{}, cut: map[[2]uint64]bool{}, changes: map[uint64]Change{}}
+func newCluster(t *testing.T, ids ...uint64) *cluster {
+	c := &cluster{t: t, ids: ids, nodes: map[uint64]*node{}, cut: map[[2]uint64]bool{}, changes: map[uint64]Change{}}
 	for _, id := range ids {
 		c.members = append(c.members, Member{ID: id, Addrs: []string{fmt.Sprint("server", id)}})
 	}
 	for _, id := range ids {
-		c.bodies[id] = &body{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
+		c.nodes[id] = &node{c: c, id: id, fs: storage.NewMemFS(), ended: map[int64]ChangeStep{}}
 		c.open(id, 0, 0)
 	}
 	return c
 }
 
 // open starts a server on its disk.
-func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
+func (c *cluster) open(id, joinedAfter, joinedTerm uint64) {
 	c.t.Helper()
-	b := c.bodies[id]
+	b := c.nodes[id]
 	dir, err := storage.Open(storage.Options{
 		FS: b.fs, Dir: "/data", ClusterID: 7, SegmentSize: 64 << 10, Rand: rand.NewChaCha8([32]byte{byte(id)}),
 		Go: func(f func()) { f() }, Space: storage.SpaceLimits{ReserveBytes: -1},
@@ -122,39 +122,39 @@ func (c *colony) open(id, joinedAfter, joinedTerm uint64) {
 }
 
 // join starts a server with an empty disk that was let in.
-func (c *colony) join(id uint64, r JoinReply) {
+func (c *cluster) join(id uint64, r JoinReply) {
 	c.t.Helper()
-	c.bodies[id].fs, c.bodies[id].joined = storage.NewMemFS(), false
+	c.nodes[id].fs, c.nodes[id].joined = storage.NewMemFS(), false
 	c.open(id, r.Index, r.Term)
 }
 
 // crash stops a server without any care.
-func (c *colony) crash(id uint64) {
-	c.bodies[id].loop = nil
+func (c *cluster) crash(id uint64) {
+	c.nodes[id].loop = nil
 	for _, other := range c.ids {
-		if o := c.bodies[other]; o.loop != nil {
+		if o := c.nodes[other]; o.loop != nil {
 			o.post(func() { o.loop.Handle(Event{Kind: EventLost, From: id}) })
 		}
 	}
 }
 
 // restart starts it again on what its disk has.
-func (c *colony) restart(id uint64) {
-	c.bodies[id].fs.Reboot()
+func (c *cluster) restart(id uint64) {
+	c.nodes[id].fs.Reboot()
 	c.open(id, 0, 0)
 	c.greet(id)
 }
 
 // greet tells every pair with id that their connection is new.
-func (c *colony) greet(id uint64) {
+func (c *cluster) greet(id uint64) {
 	for _, other := range c.ids {
 		for _, pair := range [][2]uint64{{id, other}, {other, id}} {
-			if b := c.bodies[pair[0]]; pair[0] != pair[1] && b.loop != nil {
+			if b := c.nodes[pair[0]]; pair[0] != pair[1] && b.loop != nil {
 				b.post(func() { b.loop.Handle(Event{Kind: EventConnected, From: pair[1]}) })
-				if level := c.bodies[pair[1]].level; level > LevelFirst {
+				if level := c.nodes[pair[1]].level; level > LevelFirst {
 					b.post(func() { b.loop.Handle(Event{Kind: EventLevel, From: pair[1], Level: level}) })
 				}
-				if note := c.bodies[pair[1]].note; note != nil && c.bodies[pair[1]].loop != nil {
+				if note := c.nodes[pair[1]].note; note != nil && c.nodes[pair[1]].loop != nil {
 					b.post(func() { b.loop.Handle(Event{Kind: EventSkips, From: pair[1], Data: note}) })
 				}
 			}
@@ -162,22 +162,22 @@ func (c *colony) greet(id uint64) {
 	}
 }
 
-func (b *body) post(f func()) { b.inbox = append(b.inbox, f) }
+func (b *node) post(f func()) { b.inbox = append(b.inbox, f) }
 
 // step delivers what is on its way and lets every server take a turn, until
 // nothing moves; ticks says how many ticks pass before.
-func (c *colony) step(ticks int) {
+func (c *cluster) step(ticks int) {
 	c.t.Helper()
 	for range ticks {
 		for _, id := range c.ids {
-			if b := c.bodies[id]; b.loop != nil {
+			if b := c.nodes[id]; b.loop != nil {
 				b.loop.Tick()
 			}
 		}
 		for moved := true; moved; {
 			moved = false
 			for _, id := range c.ids {
-				b := c.bodies[id]
+				b := c.nodes[id]
 				if b.loop == nil {
 					b.inbox = nil
 					continue
@@ -200,7 +200,7 @@ func (c *colony) step(ticks int) {
 				moved = moved || len(b.inbox) > 0
 			}
 			for _, id := range c.ids {
-				moved = moved || len(c.bodies[id].inbox) > 0 && c.bodies[id].loop != nil
+				moved = moved || len(c.nodes[id].inbox) > 0 && c.nodes[id].loop != nil
 			}
 		}
 	}
@@ -208,12 +208,12 @@ func (c *colony) step(ticks int) {
 }
 
 // check holds the invariants: one leader per term, logs that agree.
-func (c *colony) check() {
+func (c *cluster) check() {
 	c.t.Helper()
 	leaders := map[uint64]uint64{}
 	var longest []uint64
 	for _, id := range c.ids {
-		b := c.bodies[id]
+		b := c.nodes[id]
 		if len(b.applied) > len(longest) {
 			longest = b.applied
 		}
@@ -225,7 +225,7 @@ func (c *colony) check() {
 		}
 	}
 	for _, id := range c.ids {
-		for i, n := range c.bodies[id].applied {
+		for i, n := range c.nodes[id].applied {
 			if longest[i] != n {
 				c.t.Fatalf("server %d applied %d as number %d, another %d", id, n, i, longest[i])
 			}
@@ -234,11 +234,11 @@ func (c *colony) check() {
 }
 
 // leader steps until there is one, cut off from nobody.
-func (c *colony) leader() *body {
+func (c *cluster) leader() *node {
 	c.t.Helper()
 	for range 200 {
 		for _, id := range c.ids {
-			if b := c.bodies[id]; b.loop != nil && b.loop.IsLeader() && len(b.loop.node.Followers()) > 0 && c.followed(b) {
+			if b := c.nodes[id]; b.loop != nil && b.loop.IsLeader() && len(b.loop.node.Followers()) > 0 && c.followed(b) {
 				return b
 			}
 		}
@@ -248,10 +248,10 @@ func (c *colony) leader() *body {
 	return nil
 }
 
-func (c *colony) followed(b *body) bool {
+func (c *cluster) followed(b *node) bool {
 	n := 1
 	for _, id := range c.ids {
-		if o := c.bodies[id]; o != b && o.loop != nil && o.loop.node.Leader() == b.id {
+		if o := c.nodes[id]; o != b && o.loop != nil && o.loop.node.Leader() == b.id {
 			n++
 		}
 	}
@@ -259,19 +259,19 @@ func (c *colony) followed(b *body) bool {
 }
 
 // say makes a server want n agreed on.
-func (b *body) say(n uint64) {
+func (b *node) say(n uint64) {
 	b.mine = append(b.mine, n)
 	b.waiting = append(b.waiting, n)
 }
 
 // The Shell.
 
-func (b *body) linked(to uint64) bool {
-	o := b.c.bodies[to]
+func (b *node) linked(to uint64) bool {
+	o := b.c.nodes[to]
 	return o != nil && o.loop != nil && !b.c.cut[[2]uint64{b.id, to}] && (!b.c.strange || isMember(b.known, to) && isMember(o.known, b.id))
 }
 
-func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
+func (b *node) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if !b.linked(to) {
 		return false
 	}
@@ -279,66 +279,66 @@ func (b *body) Send(to uint64, kind FrameKind, payload []byte) bool {
 	if !ok {
 		b.c.t.Fatalf("frame of unknown kind %d", kind)
 	}
-	o := b.c.bodies[to]
+	o := b.c.nodes[to]
 	o.post(func() { o.loop.Handle(e) })
 	return true
 }
 
-func (b *body) Levels() (inForce, known uint32) { return max(b.inForce, 1), max(b.level, 1) }
+func (b *node) Levels() (inForce, known uint32) { return max(b.inForce, 1), max(b.level, 1) }
 
-func (b *body) Clock() int64 { return b.clock }
+func (b *node) Clock() int64 { return b.clock }
 
-func (b *body) Correct(ms int64) { b.correction = ms }
+func (b *node) Correct(ms int64) { b.correction = ms }
 
-func (b *body) Doubtful() bool {
+func (b *node) Doubtful() bool {
 	was := b.doubtful
 	b.doubtful = false
 	return was
 }
 
-func (b *body) DigestAt(index uint64) (uint64, bool) { return b.odd, index == b.loop.applied }
+func (b *node) DigestAt(index uint64) (uint64, bool) { return b.odd, index == b.loop.applied }
 
-func (b *body) Supported(level uint32) { b.supported = level }
+func (b *node) Supported(level uint32) { b.supported = level }
 
-func (b *body) Connected(to uint64) bool { return b.linked(to) }
+func (b *node) Connected(to uint64) bool { return b.linked(to) }
 
-func (b *body) Room(to uint64) bool { return !b.full && b.linked(to) }
+func (b *node) Room(to uint64) bool { return !b.full && b.linked(to) }
 
-func (b *body) AnnounceSkips(note []byte) {
+func (b *node) AnnounceSkips(note []byte) {
 	b.note = note
 	for _, id := range b.c.ids {
-		if o := b.c.bodies[id]; id != b.id && o.loop != nil && b.linked(id) {
+		if o := b.c.nodes[id]; id != b.id && o.loop != nil && b.linked(id) {
 			o.post(func() { o.loop.Handle(Event{Kind: EventSkips, From: b.id, Data: note}) })
 		}
 	}
 }
 
-func (b *body) SetPeers(members []Member) {
+func (b *node) SetPeers(members []Member) {
 	b.told = append(b.told, members)
 	b.AddPeers(members)
 }
 
-func (b *body) AddPeers(servers []Member) {
+func (b *node) AddPeers(servers []Member) {
 	b.peers, b.known = append(b.peers, servers...), append(b.known, servers...)
 }
 
-func (b *body) Visit(announcement []byte) {
+func (b *node) Visit(announcement []byte) {
 	for _, id := range b.c.ids {
-		if o := b.c.bodies[id]; id != b.id && o.loop != nil && b.linked(id) {
+		if o := b.c.nodes[id]; id != b.id && o.loop != nil && b.linked(id) {
 			o.post(func() { o.loop.Handle(Event{Kind: EventGuest, From: b.id, Data: announcement}) })
 		}
 	}
 }
 
-func (b *body) SendSnapshot(to, index uint64, message []byte) {
+func (b *node) SendSnapshot(to, index uint64, message []byte) {
 	err := fmt.Errorf("no link to %d", to)
 	if b.linked(to) {
-		err = b.stream(b.c.bodies[to], index, message)
+		err = b.stream(b.c.nodes[to], index, message)
 	}
 	b.post(func() { b.loop.Handle(Event{Kind: EventSent, From: to, Err: err}) })
 }
 
-func (b *body) stream(o *body, index uint64, message []byte) error {
+func (b *node) stream(o *node, index uint64, message []byte) error {
 	snap, err := b.dir.OpenSnapshot(index)
 	if err != nil {
 		return err
@@ -362,14 +362,14 @@ func (b *body) stream(o *body, index uint64, message []byte) error {
 	return nil
 }
 
-func (b *body) WriteSnapshot(meta storage.Meta, image Image) {
+func (b *node) WriteSnapshot(meta storage.Meta, image Image) {
 	n, err := WriteImage(b.dir, meta, image, nil)
 	b.post(func() { b.loop.Handle(Event{Kind: EventWritten, Meta: meta, Bytes: n, Err: err}) })
 }
 
-func (b *body) Purge(keep int) { Purge(b.dir, keep, slog.New(slog.DiscardHandler)) }
+func (b *node) Purge(keep int) { Purge(b.dir, keep, slog.New(slog.DiscardHandler)) }
 
-func (b *body) Beside(work func()) (wait func()) { return work }
+func (b *node) Beside(work func()) (wait func()) { return work }
 
 // The StateMachine.
 
@@ -380,32 +380,32 @@ func numbers(ns []uint64) (data []byte) {
 	return data
 }
 
-func (b *body) take() []byte {
+func (b *node) take() []byte {
 	data := numbers(b.waiting)
 	b.waiting = nil
 	return data
 }
 
-func (b *body) Batch() []byte {
+func (b *node) Batch() []byte {
 	if len(b.waiting) == 0 {
 		return nil
 	}
 	return b.take()
 }
 
-func (b *body) Forward() []byte { return b.take() }
+func (b *node) Forward() []byte { return b.take() }
 
-func (b *body) Forwarded(data []byte) error {
+func (b *node) Forwarded(data []byte) error {
 	for ; len(data) > 0; data = data[8:] {
 		b.waiting = append(b.waiting, binary.BigEndian.Uint64(data))
 	}
 	return nil
 }
 
-func (b *body) Resend() { b.waiting = append([]uint64(nil), b.mine...) }
+func (b *node) Resend() { b.waiting = append([]uint64(nil), b.mine...) }
 
 // Apply appends each number once, as the tree drops what it has seen.
-func (b *body) Apply(entries []Entry) error {
+func (b *node) Apply(entries []Entry) error {
 	for _, e := range entries {
 		for data := e.Data; len(data) > 0; data = data[8:] {
 			n := binary.BigEndian.Uint64(data)
@@ -431,21 +431,21 @@ func (b *body) Apply(entries []Entry) error {
 	return nil
 }
 
-func (b *body) Syncs() uint64 {
+func (b *node) Syncs() uint64 {
 	t := b.ticket
 	b.ticket = 0
 	return t
 }
 
-func (b *body) Synced(ticket uint64) { b.synced, b.seen = ticket, len(b.applied) }
+func (b *node) Synced(ticket uint64) { b.synced, b.seen = ticket, len(b.applied) }
 
-func (b *body) Lead(l Leadership) {
+func (b *node) Lead(l Leadership) {
 	if l.Leader != 0 {
 		b.Resend()
 	}
 }
 
-func (b *body) Membership(known int64) (*Membership, int64) {
+func (b *node) Membership(known int64) (*Membership, int64) {
 	if b.version == known {
 		return nil, known
 	}
@@ -457,19 +457,19 @@ func (b *body) Membership(known int64) (*Membership, int64) {
 	return m, b.version
 }
 
-// A change of membership is the number changeMark plus a key of colony.changes, a
+// A change of membership is the number changeMark plus a key of cluster.changes, a
 // step of it the number stepMark plus 16 times that key plus the step.
 const (
 	changeMark = 1 << 32
 	stepMark   = 1 << 40
 )
 
-func (b *body) StepChange(id int64, step ChangeStep) {
+func (b *node) StepChange(id int64, step ChangeStep) {
 	b.waiting = append(b.waiting, stepMark+16*uint64(id)+uint64(step))
 }
 
 // changes applies n if it is about a change of membership.
-func (b *body) changes(n uint64) {
+func (b *node) changes(n uint64) {
 	switch {
 	case n < changeMark:
 		return
@@ -494,14 +494,14 @@ func (b *body) changes(n uint64) {
 	b.version++
 }
 
-func (b *body) Report() []byte         { return nil }
-func (b *body) Reported(report []byte) {}
+func (b *node) Report() []byte         { return nil }
+func (b *node) Reported(report []byte) {}
 
-func (b *body) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
+func (b *node) SnapshotDue(logBytes int64) bool { return b.snapshot > 0 && logBytes >= b.snapshot }
 
-func (b *body) SnapshotDone(storage.Meta, int64) {}
+func (b *node) SnapshotDone(storage.Meta, int64) {}
 
-func (b *body) Snapshot() Image {
+func (b *node) Snapshot() Image {
 	term, _ := b.dir.Log().Term(b.loop.applied)
 	chunk := numbers(b.applied)
 	if b.garbled {
@@ -510,7 +510,7 @@ func (b *body) Snapshot() Image {
 	return &numberImage{meta: storage.Meta{Index: b.loop.applied, Term: term}, chunk: chunk}
 }
 
-func (b *body) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
+func (b *node) Load(_ storage.Meta, snap *storage.Snapshot) (restore func(), err error) {
 	var numbers []uint64
 	err = snap.Load(func(chunk []byte) ([]byte, error) {
 		if len(chunk)%8 != 0 {

@@ -11,21 +11,21 @@ import (
 )
 
 // What clients alone can't tell is whether a write that was never answered
-// happened, and when a session without client ended. Each such thing is a
-// maybe. It enters the model only when something shows it: a zxid in a Stat or
+// happened, and when a session without client ended. Each such thing is an
+// unanswered change. It enters the model only when something shows it: a zxid in a Stat or
 // a notification that no acknowledged write has (evidence), or a reply that
 // makes sense only with it (explain). Until then it has not happened; if
 // nothing ever shows it, it doesn't matter. So a history is never found wrong
 // for what its servers may have done, and what they can't have done is found
-// wrong as soon as no set of maybes fits.
+// wrong as soon as no set of unanswered changes fits.
 
-// A maybe is an unanswered write or a session's end that nobody acknowledged,
+// An unanswered change is a write without a reply, a session's end that nobody acknowledged,
 // or the servers' removal of an empty container or TTL znode.
-type maybe struct {
+type unanswered struct {
 	o       *op // nil for a session's end and for a removal
 	s       *session
 	reaped  *node // the znode removed by the servers
-	prev    *maybe
+	prev    *unanswered
 	after   int64 // its zxid is above this
 	before  int64 // and below this, if not 0
 	placed  bool
@@ -34,7 +34,7 @@ type maybe struct {
 	listed  int64 // set by candidates
 }
 
-// explainDepth and explainTries bound the search for a set of maybes that
+// explainDepth and explainTries bound the search for a set of unanswered changes that
 // explains one reply: more than three unseen writes between two replies that
 // concern the same znode don't happen in practice.
 const (
@@ -55,41 +55,41 @@ const (
 const freeSteps = 1 << 16
 
 // lookaheadItems bounds how far the sweep looks ahead to choose between two
-// maybes that fit equally well.
+// unanswered changes that fit equally well.
 const lookaheadItems = 4096
 
-// A placement is a maybe put into the model.
+// A placement is an unanswered change put into the model.
 type placement struct {
-	m      *maybe
+	m      *unanswered
 	zxid   int64
 	events []fired
 	loose  bool
 }
 
-// suppose lists every maybe of the history.
+// suppose lists every unanswered change of the history.
 func (c *checker) suppose() {
 	c.effort = effortPerItem * (len(c.items) + 1000)
-	lastOf := make([]*maybe, len(c.conns))
+	lastOf := make([]*unanswered, len(c.conns))
 	for i := range c.ops {
 		o := &c.ops[i]
 		if o.rep >= 0 || !o.kind.IsWrite() || o.conn.session == nil {
 			continue
 		}
-		b := &maybe{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}
+		b := &unanswered{o: o, s: o.conn.session, prev: lastOf[o.conn.id], after: o.floor, before: o.conn.overtaken()}
 		lastOf[o.conn.id] = b
-		c.maybes = append(c.maybes, b)
+		c.unanswered = append(c.unanswered, b)
 		for _, n := range c.touched(o, nil) {
-			n.maybes = append(n.maybes, b)
+			n.unanswered = append(n.unanswered, b)
 		}
 		if o.kind == jute.OpCloseSession {
 			b.s.closes = append(b.s.closes, b)
 		}
 	}
-	c.unanswered = len(c.maybes)
+	c.openWrites = len(c.unanswered)
 	for _, s := range c.order {
 		if s.endZxid == 0 {
-			s.end = &maybe{s: s, after: s.max, expires: true}
-			c.maybes = append(c.maybes, s.end)
+			s.end = &unanswered{s: s, after: s.max, expires: true}
+			c.unanswered = append(c.unanswered, s.end)
 		}
 	}
 }
@@ -105,19 +105,19 @@ func (k *conn) overtaken() int64 {
 	return 0
 }
 
-// candidates lists the unplaced maybes that may have touched any of nodes
+// candidates lists the unplaced unanswered changes that may have touched any of nodes
 // before zxid.
-func (c *checker) candidates(nodes []*node, zxid int64) []*maybe {
-	var list []*maybe
+func (c *checker) candidates(nodes []*node, zxid int64) []*unanswered {
+	var list []*unanswered
 	c.listing++
-	add := func(b *maybe) {
+	add := func(b *unanswered) {
 		if b == nil || b.placed || b.after >= zxid || b.listed == c.listing {
 			return
 		}
 		b.listed = c.listing
 		list = append(list, b)
 	}
-	end := func(b *maybe) {
+	end := func(b *unanswered) {
 		if b == nil || c.premature || c.now >= b.s.alive+b.s.timeout {
 			add(b)
 		}
@@ -134,11 +134,11 @@ func (c *checker) candidates(nodes []*node, zxid int64) []*maybe {
 				end(owner.end)
 			}
 		case s.life != persistent && s.numChildren == 0:
-			add(&maybe{reaped: n, after: s.czxid})
+			add(&unanswered{reaped: n, after: s.czxid})
 		}
 	}
 	for _, n := range nodes {
-		for _, b := range n.maybes {
+		for _, b := range n.unanswered {
 			add(b)
 		}
 	}
@@ -149,13 +149,13 @@ func (c *checker) candidates(nodes []*node, zxid int64) []*maybe {
 			ends(child)
 		}
 	}
-	slices.SortStableFunc(list[first:], func(a, b *maybe) int { return cmp.Compare(a.deadline(), b.deadline()) })
+	slices.SortStableFunc(list[first:], func(a, b *unanswered) int { return cmp.Compare(a.deadline(), b.deadline()) })
 	return list
 }
 
 // deadline orders ends by likelihood: sessions tend to expire in the order of
 // their deadlines, and the servers reap rarely.
-func (b *maybe) deadline() int64 {
+func (b *unanswered) deadline() int64 {
 	switch {
 	case b.reaped != nil:
 		return 1<<63 - 1
@@ -165,7 +165,7 @@ func (b *maybe) deadline() int64 {
 	return 0
 }
 
-// explain searches for maybes that, placed before zxid, make goal true. goal
+// explain searches for unanswered changes that, placed before zxid, make goal true. goal
 // leaves its own changes in the model when it returns true, and none when not.
 // The placed ones then stay; event is the reply that showed them.
 func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool) bool {
@@ -203,7 +203,7 @@ func (c *checker) explain(zxid int64, event int, nodes []*node, goal func() bool
 	return true
 }
 
-func (c *checker) search(zxid int64, list []*maybe, depth int, tries *int, goal func() bool) bool {
+func (c *checker) search(zxid int64, list []*unanswered, depth int, tries *int, goal func() bool) bool {
 	for _, b := range list {
 		if *tries--; *tries < 0 || c.effort <= 0 {
 			return false
@@ -223,9 +223,9 @@ func (c *checker) search(zxid int64, list []*maybe, depth int, tries *int, goal 
 
 // put applies b, exactly at zxid or at the latest free zxid up to it. What its
 // connection sent earlier must have happened too; that is applied first where
-// its effect is certain, and otherwise left a maybe. put says whether b fits and
+// its effect is certain, and otherwise left an unanswered change. put says whether b fits and
 // changes anything; if not, nothing has changed.
-func (c *checker) put(b *maybe, zxid int64, exactly bool) bool {
+func (c *checker) put(b *unanswered, zxid int64, exactly bool) bool {
 	keep, placed := len(c.m.trail), len(c.placing)
 	at := zxid
 	if !exactly {
@@ -242,16 +242,16 @@ func (c *checker) put(b *maybe, zxid int64, exactly bool) bool {
 			c.putOne(x, z, true)
 		}
 	}
-	if !c.putOne(b, at, !exactly) || c.unheardOf(&c.placing[len(c.placing)-1]) {
+	if !c.putOne(b, at, !exactly) || c.untold(&c.placing[len(c.placing)-1]) {
 		c.take(keep, placed)
 		return false
 	}
 	return true
 }
 
-// unheardOf says whether a placement would have been told to a connection that
+// untold says whether a placement would have been told to a connection that
 // lived on and heard nothing of its zxid.
-func (c *checker) unheardOf(p *placement) bool {
+func (c *checker) untold(p *placement) bool {
 	if c.opt.NotificationsUnnumbered {
 		return false
 	}
@@ -276,33 +276,33 @@ func (c *checker) unheardOf(p *placement) bool {
 // certain lists what b's connection sent before b, is not placed, and must have
 // changed something that can't have been changed back: nothing else touched its
 // znodes since it was sent.
-func (c *checker) certain(b *maybe, zxid int64) []*maybe {
-	var list []*maybe
+func (c *checker) certain(b *unanswered, zxid int64) []*unanswered {
+	var list []*unanswered
 	for x := b.prev; x != nil; x = x.prev {
 		if x.placed || x.before != 0 {
 			break // this and all before it were dealt with
 		}
 		if !slices.ContainsFunc(c.touched(x.o, nil), func(n *node) bool { return n.shared(x, b, zxid) }) {
-			list = append([]*maybe{x}, list...)
+			list = append([]*unanswered{x}, list...)
 		}
 	}
 	return list
 }
 
-// shared says whether something else than the maybes x and b may have touched n
+// shared says whether something else than the unanswered changes x and b may have touched n
 // since x was sent, up to zxid.
-func (n *node) shared(x, b *maybe, zxid int64) bool {
+func (n *node) shared(x, b *unanswered, zxid int64) bool {
 	if n.last != nil && n.last.zxid > x.after {
 		return true
 	}
 	if s := n.now(); s != nil && s.life == ephemeral {
 		return true // its session may have ended
 	}
-	return slices.ContainsFunc(n.maybes, func(y *maybe) bool { return y != x && y != b && !y.placed && y.after < zxid })
+	return slices.ContainsFunc(n.unanswered, func(y *unanswered) bool { return y != x && y != b && !y.placed && y.after < zxid })
 }
 
-// putOne applies one maybe and says whether it changed anything.
-func (c *checker) putOne(b *maybe, zxid int64, loose bool) bool {
+// putOne applies one unanswered change and says whether it changed anything.
+func (c *checker) putOne(b *unanswered, zxid int64, loose bool) bool {
 	before := len(c.m.trail)
 	c.m.events = c.m.events[:0]
 	switch {
@@ -337,7 +337,7 @@ func (c *checker) commit(event int) {
 		c.taken.add(p.zxid)
 		c.rep.Placed++
 		if p.m.o != nil {
-			c.unanswered--
+			c.openWrites--
 			for x := p.m.prev; x != nil && !x.placed && (x.before == 0 || x.before > p.zxid); x = x.prev {
 				x.before = p.zxid
 			}
@@ -355,7 +355,7 @@ func (c *checker) commit(event int) {
 	c.placing = c.placing[:0]
 }
 
-func (c *checker) sessionEnded(b *maybe, s *session, zxid int64, event int) {
+func (c *checker) sessionEnded(b *unanswered, s *session, zxid int64, event int) {
 	s.endZxid = zxid
 	if s.endEvent < 0 {
 		s.endEvent = event
