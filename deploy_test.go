@@ -17,8 +17,8 @@ import (
 // metricInQuery finds the metrics in a query: names with a selector behind them.
 var metricInQuery = regexp.MustCompile(`([a-z_]+)\{`)
 
-// TestMonitoring holds the alerts, the dashboard and docs/monitoring.md to each other and to the code: each alert has its entry
-// and links to it, and each metric of a query is registered.
+// TestMonitoring holds the alerts, the dashboard and docs/monitoring.md to each other and to the code: each alert has
+// its entry and links to it, and each metric of a query is registered.
 func TestMonitoring(t *testing.T) {
 	code, _ := sources(t)
 	names, err := os.ReadFile("internal/server/testdata/metric_names.txt")
@@ -91,8 +91,8 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestInstall runs make install with a DESTDIR: the program, a man page of each command, completions for three shells and the
-// unit are where PREFIX says, and everybody may read them whatever the umask is.
+// TestInstall runs make install with a DESTDIR: the program, a man page of each command, completions for three shells
+// and the unit are where PREFIX says, and everybody may read them whatever the umask is.
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	defer syscall.Umask(syscall.Umask(0o077))

@@ -31,19 +31,24 @@ func sources(t *testing.T) (code, tests string) {
 	return c.String(), ts.String()
 }
 
-// TestPagesNameWhatIsThere: each test that a page names exists, and each Go file, script or page that it names with
-// its folder.
-func TestPagesNameWhatIsThere(t *testing.T) {
-	_, tests := sources(t)
-	var pages []string
+// pages returns the pages of the repository.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "internal/*/*.md", "test/*/*.md"} {
 		some, err := filepath.Glob(pattern)
 		if err != nil || len(some) == 0 {
 			t.Fatalf("no pages %s (%v)", pattern, err)
 		}
-		pages = append(pages, some...)
+		all = append(all, some...)
 	}
-	for _, page := range pages {
+	return all
+}
+
+// TestPagesNameWhatIsThere: each test that a page names exists, and each Go file, script or page that it names with
+// its folder.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	_, tests := sources(t)
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

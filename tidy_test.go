@@ -6,11 +6,14 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // House limits. Raise one only in a change of its own that says why.
@@ -19,7 +22,17 @@ const (
 	testFileLinesMax = 1500
 	funcLinesMax     = 100
 	packageLinesMax  = 5000
+	columnsMax       = 120 // of comments and of prose; a tab counts as one
 )
+
+// wide are the folders and pages whose lines are longer than columnsMax here and there: fold what you touch, and take
+// them off the list when nothing is left.
+var wide = []string{
+	"CHANGELOG.md", "SECURITY.md", "docs/migration.md", "docs/monitoring.md", "docs/testing.md",
+	"docs/decisions/066-policies.md", "docs/decisions/073-followed-ensembles.md", "docs/decisions/075-the-switch.md",
+	"test/compat/moving/",
+	"deploy/pack/", "internal/auth/", "internal/migrate/", "test/hostile/",
+}
 
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
@@ -92,6 +105,70 @@ func TestTidy(t *testing.T) {
 			t.Errorf("%s: no package comment", pkg)
 		}
 	}
+}
+
+// TestLineLengths holds comments, and prose outside of tables and blocks of code, to columnsMax.
+func TestLineLengths(t *testing.T) {
+	found := map[string]int{} // too long lines of each entry of wide
+	tooLong := func(file string, line int, text string) {
+		if utf8.RuneCountInString(text) <= columnsMax {
+			return
+		}
+		if i := slices.IndexFunc(wide, func(at string) bool { return strings.HasPrefix(file, at) }); i >= 0 {
+			found[wide[i]]++
+			return
+		}
+		t.Errorf("%s:%d: a line of %d characters; fold it at %d", file, line, utf8.RuneCountInString(text), columnsMax)
+	}
+	goFiles(t, func(file, _ string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				first := set.Position(c.Pos()).Line
+				for n := range strings.Count(c.Text, "\n") + 1 {
+					if !drawn(lines[first+n-1]) && !strings.HasPrefix(c.Text, "//go:") {
+						tooLong(file, first+n, lines[first+n-1])
+					}
+				}
+			}
+		}
+	})
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, n := false, 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			trimmed := strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(trimmed, "```"):
+				code = !code
+			case !code && !strings.HasPrefix(trimmed, "|") && !strings.HasPrefix(line, "    "):
+				tooLong(filepath.ToSlash(page), n, strings.TrimRight(line, "\n"))
+			}
+		}
+	}
+	for _, at := range wide {
+		if found[at] == 0 {
+			t.Errorf("%s has no line that is too long; take it off the list", at)
+		}
+	}
+}
+
+// drawn reports whether a line belongs to a block of code or a drawing in a comment, which can't be folded.
+func drawn(line string) bool {
+	return strings.HasPrefix(strings.TrimLeft(line, "\t"), "//\t")
 }
 
 // importGroups holds a file's imports to groups: the standard library's, a blank line, all others.

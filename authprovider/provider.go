@@ -1,4 +1,4 @@
-// Package authprovider is how a program adds schemes of authentication to a Zooid server,
+// Package authprovider adds authentication schemes to a Zooid server,
 // as Apache ZooKeeper's AuthenticationProvider does. A provider is compiled in: register it
 // in an init function, import its package in a file beside cmd/zooid's, and name it in
 // zoo.cfg:
@@ -19,9 +19,9 @@
 // time they apply the write, and even if a provider's data has changed meanwhile. So a
 // provider is asked only by the server that the client is connected to, and what it
 // answers travels with the client's requests. The other servers compare: an entry of an
-// ACL is met if its scheme and id are equal to those of one of the client's identities.
-// A provider whose entries mean more than one client returns every id by which the client
-// may be meant, such as those of its groups.
+// ACL matches a client if its scheme and id are equal to those of one of the client's
+// identities. A provider whose ACL entries can match several clients returns every id that
+// matches the client, such as those of its groups.
 //
 // All servers must have the same providers configured.
 package authprovider
@@ -69,21 +69,20 @@ type Request struct {
 	Data func(path string) ([]byte, bool)
 }
 
-// Identities are what a credential proves.
+// Identities is what a credential proves.
 type Identities struct {
-	// IDs are the ids, of the provider's scheme, by which the client may be meant in an
-	// ACL.
+	// IDs are the ids of the provider's scheme that match the client in an ACL.
 	IDs []string
-	// Super makes the client a superuser, for which no ACL counts.
+	// Super makes the client a superuser, which ACLs don't restrict.
 	Super bool
-	// Expires is when all this ends; the zero value is never. The connection is closed
-	// then, unless the client has proved the same again by a credential that lasts longer.
+	// Expires is when the identities expire; the zero value is never. The connection is closed
+	// then, unless the client has proved the same identities by a credential that lasts longer.
 	Expires time.Time
 }
 
-// ErrUndecided is wrapped by errors of a provider that could not judge a credential, because
-// what it asks is out of order. The client isn't let in, and tries again, also at another
-// server; AuthFailed would be final.
+// ErrUndecided is wrapped by the errors of a provider that could not judge a credential,
+// for example because a service that it asks is down. The client isn't let in, but may try
+// again, also at another server; AuthFailed would be final.
 var ErrUndecided = errors.New("the credential could not be judged")
 
 // SchemeBytesMax bounds the name of a scheme.
@@ -94,9 +93,8 @@ var (
 	registered = map[string]func() Provider{}
 )
 
-// Register makes a provider known by the name that authProvider.N gives, such as that of
-// the Java class it stands for. It panics if the name is taken or empty: the program is
-// put together wrongly.
+// Register makes a provider available under the name that authProvider.N gives, such as
+// that of the Java class it replaces. It panics if the name is empty or already registered.
 func Register(name string, open func() Provider) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -22,8 +22,8 @@
 //
 // Decoding copies nothing: strings and buffers of a decoded record are windows
 // on the bytes handed to the [Decoder]. They are valid, and must not be
-// modified, for as long as the record is used; whoever keeps a string longer
-// than its frame clones it.
+// modified, for as long as the record is used. A caller that keeps a string longer than its
+// frame must clone it.
 //
 // # Strictness
 //

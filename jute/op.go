@@ -43,7 +43,7 @@ const (
 	OpError                Op = -1
 )
 
-// opTrait is what is known of an operation beside its name.
+// opTrait is a set of properties of an operation.
 type opTrait uint8
 
 const (
@@ -53,7 +53,7 @@ const (
 	mayWatch                     // its record is a PathWatchRequest, which may leave a watch
 )
 
-// ops is the table of operations. Whoever asks about an operation asks here.
+// ops is the table of operations: the only place that knows their properties.
 var ops = map[Op]struct {
 	name   string
 	traits opTrait

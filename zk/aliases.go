@@ -127,7 +127,3 @@ const (
 
 // AnyVersion makes Delete, Set and SetACL unconditional.
 const AnyVersion int32 = -1
-
-// CheckPath reports whether path may name a znode: nil, or an error that says what
-// is wrong with it and where. Every call checks its path by itself.
-func CheckPath(path string) error { return jute.CheckPath(path) }

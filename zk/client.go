@@ -84,7 +84,7 @@ func (c *Client) Detach() Session {
 }
 
 // Session returns the session's identity; its ID is 0 before the first
-// connection. Who has it can take the session over: treat it as a secret.
+// connection. It is a secret: it allows its owner to take the session over.
 func (c *Client) Session() Session {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

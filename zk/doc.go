@@ -13,16 +13,16 @@
 //	}
 //	defer c.Close()
 //
-// A Client is one session. It pings, moves to another server when it must, keeps
-// its ephemeral znodes and watches across lost connections, and proves again who
-// it is. Names are resolved at each attempt. [New] returns without waiting, and
-// [Client.Wait] waits; [Client.Chroot] gives a view of a subtree that shares the
-// session. [Client.UpdateServers] takes a new list of servers.
+// A Client is one session. It sends pings, reconnects to another server when a
+// connection is lost, authenticates again, and keeps its ephemeral znodes and watches
+// meanwhile. Host names are resolved at each attempt. [New] returns at once, and
+// [Client.Wait] waits for the connection. [Client.Chroot] returns a view of a subtree that
+// shares the session. [Client.UpdateServers] replaces the list of servers.
 //
-// # Who is asking
+// # Authentication
 //
-// A client can prove who it is in three ways, on every connection before anything
-// else is sent; what it has created for [CreatorACL] is then its own:
+// A client can authenticate in three ways. It does so on every connection, before any
+// other request. Znodes that it creates with [CreatorACL] are then accessible to it alone:
 //
 //	zk.Options{Auth: []zk.Auth{zk.DigestAuth("app", "secret")}}
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
@@ -86,25 +86,24 @@
 //	}
 //
 // Events come in the order of the changes, and before any reply that shows a later
-// state. A user who doesn't read never holds up the client: a one-shot watch has
-// one event, and a persistent one that overflows has an EventResync instead. The
-// same event follows a lost connection, as a server tells persistent watches
-// nothing of what happened meanwhile. Closing the last watch of a path removes the
-// server's.
+// state. A slow reader never blocks the client: a one-shot watch has one event, and a
+// persistent watch that overflows gets an EventResync instead. A persistent watch also
+// gets an EventResync after a lost connection, as servers don't report what it missed.
+// Closing the last watch of a path removes the server's watch.
 //
 // # Sessions
 //
-// [Client.States] subscribes to what happens to the connection, [Client.State] tells
-// the latest. While the state is [StateConnecting], another client may already have
-// seen this session expire: who holds a lock must stop acting on it then. A
-// session that has expired is over, and so is its Client: ephemeral znodes and
-// watches are gone, every call fails with [ErrSessionExpired], and the user decides
-// what to open next, or has [Sessions] open it. Without any contact the client itself gives up after 4/3 of the
-// session timeout. [Client.Detach] leaves a session to be resumed by another process
-// (Options.Resume). With Options.ReadOnly a server that has lost its quorum will do,
-// for reading, until another is found.
+// [Client.States] subscribes to changes of the client's state, and [Client.State] returns
+// the current one. While the state is [StateConnecting], another client may already have
+// seen this session expire: a program that holds a lock must stop relying on it. When a
+// session has expired, its Client has ended: its ephemeral znodes and watches are gone, and
+// every call fails with [ErrSessionExpired]. The program opens a new Client, or uses
+// [Sessions], which does. Without any contact to a server, the client ends by itself after
+// 4/3 of the session timeout. [Client.Detach] leaves the session for another process to
+// resume (Options.Resume). With Options.ReadOnly the client uses a server that has lost its
+// quorum, for reads, until it finds another.
 //
-// # Further on
+// # Related packages
 //
 // Package [github.com/zooid-project/zooid/zk/recipe] has locks, elections, queues
 // and caches; [github.com/zooid-project/zooid/zk/zktest] runs real servers inside a
@@ -115,8 +114,8 @@
 //
 // Everything that queues is bounded: requests under way (Options.MaxOutstanding),
 // their bytes, unread events, unread state changes, the size of requests and
-// replies. Where a bound is met, the caller waits or gets an error that names it, such
-// as [ErrRequestTooLarge] or [ErrReplyTooLarge].
+// replies. At a bound the caller waits, or gets an error that names the bound, such as
+// [ErrRequestTooLarge] or [ErrReplyTooLarge].
 //
 // # Differences from Apache's Java client
 //

@@ -72,8 +72,8 @@ func (e *MultiError) Error() string {
 // Unwrap returns Code.
 func (e *MultiError) Unwrap() error { return e.Code }
 
-// MaybeApplied reports whether err leaves open if the write it belongs to was
-// applied: the request was sent, and no answer came. Sending it again may apply
+// MaybeApplied reports whether the write that failed with err may have been
+// applied: the request was sent, and no reply came. Sending it again may apply
 // it twice. It is false for reads, for requests that never left, and for every
 // answer of a server.
 func MaybeApplied(err error) bool {

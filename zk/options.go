@@ -131,8 +131,8 @@ func (a Auth) GoString() string { return fmt.Sprintf("zk.Auth{%q, hidden}", a.Sc
 // LogValue hides the credentials from logs.
 func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// A Session identifies a session to the server; whoever has it can take the
-// session over.
+// A Session identifies a session to the server. It is a secret: it allows its owner to
+// take the session over.
 type Session struct {
 	ID      int64
 	Passwd  []byte
@@ -143,8 +143,7 @@ type Session struct {
 	LastZxid int64
 }
 
-// String returns the session's id, as servers write it; whoever had the password
-// could take the session over.
+// String returns the session's id, as servers write it. It leaves the password out.
 func (s Session) String() string { return fmt.Sprintf("0x%x", s.ID) }
 
 // GoString hides the password from logs.

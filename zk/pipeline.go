@@ -30,7 +30,7 @@ type Pipeline struct {
 // Pipeline starts a pipeline. It needs no closing.
 func (c *Client) Pipeline() *Pipeline { return &Pipeline{c, new(pin)} }
 
-// A Future is the outcome of a pipelined call, sooner or later. It may be copied
+// A Future is the eventual outcome of a pipelined call. It may be copied
 // and waited for by several goroutines.
 type Future[T any] struct {
 	k    *call

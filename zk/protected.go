@@ -22,20 +22,20 @@ type made struct {
 	err  error
 }
 
-// CreateProtected is CreateStat that survives lost connections: where it can't
-// know if the znode was made it looks, as long as ctx and the session last and
-// whatever Options.Retry says.
+// CreateProtected is CreateStat that survives lost connections: if the reply is lost, it
+// looks whether the znode exists and creates it if not, until ctx or the session ends.
+// Options.Retry doesn't apply.
 //
-// In a sequential mode the last part of the name gets a unique prefix, of the
-// form "_c_UUID-", by which the znode is found again. No outcome leaves one behind
-// that nobody knows of: when ctx ends first the work goes on behind the caller, and
-// what it has made is deleted; it all ends with the session.
+// In a sequential mode the last part of the name gets a unique prefix of the form
+// "_c_UUID-", by which the znode is found again. No znode is left behind: if ctx ends
+// first, the client goes on in the background and deletes the znode if it was created.
+// That work ends with the session.
 //
-// In the other modes a znode that exists after a lost reply counts as made by this
-// call if it is newer than all that this client had heard of when the call began
-// and, for an ephemeral, belongs to this session; for others, if it still has the
-// data given. Two clients creating the same persistent znode with the same data at
-// the same moment may so both succeed. When ctx ends, MaybeApplied tells.
+// In the other modes a znode that exists after a lost reply counts as created by this call
+// if its czxid is larger than any zxid the client had seen when the call began and, if it
+// is ephemeral, it belongs to this session, else if it still has the data given. So two
+// clients that create the same persistent znode with the same data at the same moment may
+// both succeed. If ctx ends first, MaybeApplied reports whether the znode may exist.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, Stat, error) {
 	slash := strings.LastIndexByte(path, '/')
 	if !mode.Sequential() || slash < 0 {

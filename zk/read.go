@@ -26,8 +26,8 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, e
 	return data, stat, ifRegistered(w, err), err
 }
 
-// Exists returns a znode's metadata, and whether there is such a znode; that
-// there is none is no error.
+// Exists returns a znode's metadata, and whether the znode exists. A missing znode is not
+// an error.
 func (c *Client) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	k, err := c.readCall(jute.OpExists, path, nil)
 	return existsOf(c.run(ctx, k, err))

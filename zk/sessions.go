@@ -75,10 +75,10 @@ func (s *Sessions) Close() {
 // opened without a pause.
 const sessionSettled = 5 * time.Second
 
-// Run calls work with a session, and with the next one each time that work fails
-// because its session is over (SessionLost). It returns what else work returns, nil
-// included, and fails when ctx ends and when Client does. Sessions that end as soon
-// as they have begun follow each other with growing pauses.
+// Run calls work with a session, and again with the next session each time work fails
+// because its session is over (SessionLost). It returns any other result of work, nil
+// included, and the error of ctx or of Client when these fail. It pauses, longer each time,
+// between sessions that end soon after they begin.
 func (s *Sessions) Run(ctx context.Context, work func(*Client) error) error {
 	for ended := 0; ; ended++ {
 		begun := time.Now()

@@ -24,9 +24,9 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, mode C
 	}
 }
 
-// EnsurePath makes the znode at path and those above it where they are missing:
-// persistent, without data, with acl. Those that exist stay as they are, whatever
-// they are. It can't make the root of a chroot: a client without it must.
+// EnsurePath creates the znode at path and its ancestors where they are missing:
+// persistent, without data, with acl. It leaves existing znodes unchanged. It can't create
+// the root of the client's chroot, which takes a client without the chroot.
 func (c *Client) EnsurePath(ctx context.Context, path string, acl []ACL) error {
 	for tries := 1; ; tries++ {
 		err := c.ensureOnce(ctx, path, acl)

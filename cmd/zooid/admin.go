@@ -45,8 +45,8 @@ func startAdmin(cfg *config.Config, args []string, again *reloader, of *server.O
 	return admin.Listen(o)
 }
 
-// adminOptions turns the configuration into what the admin package takes. The stores of its port are added to those of the
-// server.
+// adminOptions turns the configuration into what the admin package takes. The stores of its port are added to those of
+// the server.
 func adminOptions(cfg *config.Config, again *reloader, of *server.Options, log *slog.Logger) (admin.Options, error) {
 	a := &cfg.Admin
 	o := admin.Options{

@@ -84,7 +84,8 @@ func apacheHas(dir, logDir string) string {
 	return fmt.Sprintf("%d snapshots, the newest at zxid %#x; the newest log begins with zxid %#x", snapshots, uint64(newest), uint64(logged))
 }
 
-// checkForData refuses an empty directory if db.autocreate=false, unless the operator has put the file initialize there.
+// checkForData refuses an empty directory if db.autocreate=false, unless the operator has put the file initialize
+// there.
 func checkForData(s *config.Storage) error {
 	if s.CreateDB || storage.InUse(s.DataDir) {
 		return nil

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDigestCommand: the digest is the one that Apache's administrator's guide shows, and no mistake repeats a password.
+// TestDigestCommand: the digest is the one that Apache's administrator's guide shows, and no mistake repeats a
+// password.
 func TestDigestCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

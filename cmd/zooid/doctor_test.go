@@ -25,8 +25,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// A patient is a server on this machine that nothing is wrong with, until a test plants something. Nothing of it is faked:
-// the test looks at it with the command alone.
+// A patient is a server on this machine that nothing is wrong with, until a test plants something. Nothing of it is
+// faked: the test looks at it with the command alone.
 type patient struct {
 	t     *testing.T
 	dir   string // its folder
@@ -266,8 +266,8 @@ func (p *patient) from(other *patient) {
 	}
 }
 
-// TestDoctor plants one fault at a time on this machine and runs the command: it finds the fault, finds nothing else that
-// it doesn't find without it, says what to do as text and as JSON, and ends with the code that its help promises.
+// TestDoctor plants one fault at a time on this machine and runs the command: it finds the fault, finds nothing else
+// that it doesn't find without it, says what to do as text and as JSON, and ends with the code that its help promises.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	exits, without := map[bool]int{}, map[bool]doctor.Report{}

@@ -58,7 +58,8 @@ func TestMemberFiles(t *testing.T) {
 	if got := read("zoo.cfg"); strings.Contains(got, "server.") || !strings.Contains(got, "# kept\n") || !strings.HasSuffix(got, "dynamicConfigFile="+file+".dynamic.20000000a\n") {
 		t.Errorf("zoo.cfg is\n%s", got)
 	}
-	if done, err := running.reload(); err != nil || len(done.NeedRestart) > 0 { // what the server has written itself needs none
+	// what the server has written itself needs none
+	if done, err := running.reload(); err != nil || len(done.NeedRestart) > 0 {
 		t.Errorf("reload after a change of membership: %+v, %v", done, err)
 	}
 	cfg := load()

@@ -221,8 +221,8 @@ var reloads = map[string]func(p *process) error{
 	},
 }
 
-// TestCommandsByCertificate: where the admin server takes TLS alone and the superuser is a certificate, as zooid init -tls
-// has it, reload and drain show that one; the server's own isn't enough.
+// TestCommandsByCertificate: where the admin server takes TLS alone and the superuser is a certificate, as zooid init
+// -tls has it, reload and drain show that one; the server's own isn't enough.
 func TestCommandsByCertificate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
@@ -294,8 +294,8 @@ func TestReloadLimits(t *testing.T) {
 	}
 }
 
-// TestReloadStores: new connections are shown the certificate that was put in place of another, and stores that can't be read
-// leave the old ones in force.
+// TestReloadStores: new connections are shown the certificate that was put in place of another, and stores that can't
+// be read leave the old ones in force.
 func TestReloadStores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

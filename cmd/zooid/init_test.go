@@ -41,8 +41,9 @@ func examine(t *testing.T, folder string) (r doctor.Report, findings []doctor.Fi
 	return r, slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return slices.Contains(ofTheMachine, f.Check) })
 }
 
-// TestInitServes starts three servers from what init -tls writes, and one from what it writes for a server alone. Clients
-// reach the three by TLS alone, with the certificate that was written; doctor has nothing to say, before and meanwhile.
+// TestInitServes starts three servers from what init -tls writes, and one from what it writes for a server alone.
+// Clients reach the three by TLS alone, with the certificate that was written; doctor has nothing to say, before and
+// meanwhile.
 func TestInitServes(t *testing.T) {
 	t.Parallel()
 	ports := freeport.Take(t, 10)

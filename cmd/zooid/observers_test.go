@@ -149,8 +149,8 @@ func asks(t *testing.T, c *http.Client, url string) (status int, shown *x509.Cer
 	return answer.StatusCode, shown
 }
 
-// TestEndpointOverTLS: the endpoint over TLS, with and without certificates of its callers, beside a plain port and on one with
-// it; a store that changes counts for the next connection, and the metrics tell when its certificate ends.
+// TestEndpointOverTLS: the endpoint over TLS, with and without certificates of its callers, beside a plain port and on
+// one with it; a store that changes counts for the next connection, and the metrics tell when its certificate ends.
 func TestEndpointOverTLS(t *testing.T) {
 	t.Parallel()
 	known, unknown := scrapers(t)
@@ -242,8 +242,8 @@ func TestMetricsOfTheAdminServer(t *testing.T) {
 	}
 }
 
-// TestAuditKeys: a server says when it starts and stops, in the file and form that the keys name; one that can't open the
-// file doesn't start.
+// TestAuditKeys: a server says when it starts and stops, in the file and form that the keys name; one that can't open
+// the file doesn't start.
 func TestAuditKeys(t *testing.T) {
 	dir := t.TempDir()
 	cfg := &config.Config{Audit: config.Audit{

@@ -20,8 +20,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// TestReloadedIdentities: a reload puts the superuser and the users of the login file in force, for who logs in from then
-// on, and with auth.recheckSeconds for who is connected. A login file that can't be read changes nothing.
+// TestReloadedIdentities: a reload puts the superuser and the users of the login file in force, for who logs in from
+// then on, and with auth.recheckSeconds for who is connected. A login file that can't be read changes nothing.
 func TestReloadedIdentities(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -25,8 +25,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestHelpColumns: in the list of commands what a command does stands behind two spaces or more, by which man pages tell it
-// from the arguments.
+// TestHelpColumns: in the list of commands what a command does stands behind two spaces or more, by which man pages
+// tell it from the arguments.
 func TestHelpColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

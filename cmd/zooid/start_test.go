@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestStartAndStop: the log says what starts and with what it serves, and which signal stopped it; a lost terminal stops
-// a server as SIGTERM does. The second start has all its znodes from the log, as there is no snapshot.
+// TestStartAndStop: the log says what starts and with what it serves, and which signal stopped it; a lost terminal
+// stops a server as SIGTERM does. The second start has all its znodes from the log, as there is no snapshot.
 func TestStartAndStop(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

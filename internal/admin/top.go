@@ -11,7 +11,8 @@ import (
 // topShown is how many of each kind top shows unless told otherwise.
 const topShown = 10
 
-// top shows what is busiest on this server. Paths and identities are shown to those who see them in watches and connections.
+// top shows what is busiest on this server. Paths and identities are shown to those who see them in watches and
+// connections.
 func (c *call) top() {
 	n := topShown
 	if given := c.query.Get("n"); given != "" {
@@ -36,7 +37,8 @@ func (c *call) top() {
 // kinds are the names of the kinds in answers.
 var kinds = [busiest.Kinds]string{busiest.Paths: "paths", busiest.Sessions: "sessions", busiest.Identities: "identities", busiest.Operations: "operations"}
 
-// busiestOf lists what is busiest; sessions are followed by the addresses of their clients, as far as these are connected.
+// busiestOf lists what is busiest; sessions are followed by the addresses of their clients, as far as these are
+// connected.
 func busiestOf(all *[busiest.Kinds][]busiest.Rate, addresses map[string]string) object {
 	var o object
 	for k, name := range kinds {

@@ -131,8 +131,8 @@ func (l *Log) run() {
 	}
 }
 
-// gatherFor is how long a line may wait for others that are written with it: to wake the writer for each line would cost a
-// server that is busy with writes more than the lines do.
+// gatherFor is how long a line may wait for others that are written with it: to wake the writer for each line would
+// cost a server that is busy with writes more than the lines do.
 const gatherFor = 5 * time.Millisecond
 
 // spareBytesMax is the most memory that is kept for the next lines.

@@ -109,7 +109,8 @@ func bigProfiles() []profile {
 	return []profile{
 		{name: "load-1m", part: part, scenario: "restart", args: append(short, "-keys", "1000000", "-size", "100"), quick: []string{"-keys", "100000"},
 			figures: []string{"ops_per_s", "server_cpu_us_per_op", "server_rss_mib", "bytes_per_znode", "restart_s"}, rounds: heavyRounds, process: true, noFloor: true},
-		{name: "snapshot-1m", part: part, scenario: "snapshot", args: append(short, "-keys", "1000000", "-time", "100s"), quick: []string{"-keys", "100000", "-time", "10s"}, // three snapshots, one in 30 s
+		// three snapshots, one in 30 s
+		{name: "snapshot-1m", part: part, scenario: "snapshot", args: append(short, "-keys", "1000000", "-time", "100s"), quick: []string{"-keys", "100000", "-time", "10s"},
 			figures: []string{"snapshots", "p99_ms_with", "p99_ms_without", "p99_ratio"}, rounds: heavyRounds, process: true, alone: true, noFloor: true},
 		{name: "flat-znodes-10m", part: part, scenario: "flat-znodes", args: append(short, "-keys", "10000000", "-time", "3s"), quick: []string{"-keys", "100000"},
 			figures: []string{"p999_ms", "bytes_per_znode_growth", "get_cpu_us_growth", "set_cpu_us_growth", "get_p50_ms_growth", "half_p999_ms_growth"}, rounds: 1, alone: true, noFloor: true},

@@ -80,8 +80,8 @@ func TestTableKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: of ten million distinct keys, between which three come again and again, these three are shown and nothing
-// else, and the memory is that of a few keys.
+// TestMemoryIsBounded: of ten million distinct keys, between which three come again and again, these three are shown
+// and nothing else, and the memory is that of a few keys.
 func TestMemoryIsBounded(t *testing.T) {
 	keys := 10_000_000
 	if testing.Short() {
@@ -139,7 +139,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// run has requests come for some seconds, so many of each key a second; it returns how many of them were looked at in the last one.
+// run has requests come for some seconds, so many of each key a second; it returns how many of them were looked at in
+// the last one.
 func run(tr *Traffic, samplers []Sampler, from int64, seconds int, keys ...int) (samples int) {
 	for s := range seconds {
 		samples = 0
@@ -218,7 +219,8 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestSamplersAreFair: what recurs at a fixed distance, and what connections send that end at once, is chosen as often as it comes.
+// TestSamplersAreFair: what recurs at a fixed distance, and what connections send that end at once, is chosen as often
+// as it comes.
 func TestSamplersAreFair(t *testing.T) {
 	t.Parallel()
 	tr := &Traffic{}

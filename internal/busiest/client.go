@@ -11,7 +11,8 @@ import (
 // identitiesMax is how many of a client's identities count.
 const identitiesMax = 4
 
-// A Client is a connection with the sampler of its requests, and how its session and identities are called. It has no lock.
+// A Client is a connection with the sampler of its requests, and how its session and identities are called. It has no
+// lock.
 type Client struct {
 	Sampler
 	id         int64 // of the session
@@ -20,8 +21,8 @@ type Client struct {
 	identities []string
 }
 
-// Sample returns a sample of that weight, to be completed; ids are who the client has proved to be, and another pointer once that
-// has changed.
+// Sample returns a sample of that weight, to be completed; ids are who the client has proved to be, and another pointer
+// once that has changed.
 func (c *Client) Sample(weight int32, session int64, ids *[]jute.ID) Sample {
 	if c.id != session || c.session == "" {
 		c.id, c.session = session, "0x"+strconv.FormatUint(uint64(session), 16)

@@ -2,16 +2,16 @@ package busiest
 
 import "math"
 
-// A Sampler chooses requests of one connection: each with the same chance, whatever became of those before it. So what recurs at a
-// fixed distance is chosen as often as all else. It has no lock.
+// A Sampler chooses requests of one connection: each with the same chance, whatever became of those before it. So what
+// recurs at a fixed distance is chosen as often as all else. It has no lock.
 type Sampler struct {
 	left   int32 // requests until something is to be done, that one included; 0 before the first
 	weight int32 // for how many that one stands; 0 if it isn't chosen, and the distance of the next is drawn anew
 	state  uint32
 }
 
-// drawAgain is after how many requests a distance is drawn anew, which changes no chances, so that a connection learns soon how
-// many the traffic wants.
+// drawAgain is after how many requests a distance is drawn anew, which changes no chances, so that a connection learns
+// soon how many the traffic wants.
 const drawAgain = 128
 
 // NewSampler returns one; seeds should differ.

@@ -1,9 +1,9 @@
-// Package busiest finds what weighs most in a stream of requests: the paths, sessions, identities and operations that a server
-// is asked for most often, and those that move most bytes. It takes little memory however many of them there are, and what was
-// long ago counts less and less. It asks no clock: the time comes with each request.
+// Package busiest finds what weighs most in a stream of requests: the paths, sessions, identities and operations that a
+// server is asked for most often, and those that move most bytes. It takes little memory however many of them there
+// are, and what was long ago counts less and less. It asks no clock: the time comes with each request.
 //
-// A [Table] counts keys, a [Traffic] has the tables of a server, and a [Sampler] decides which requests of a connection it is
-// told of.
+// A [Table] counts keys, a [Traffic] has the tables of a server, and a [Sampler] decides which requests of a connection
+// it is told of.
 package busiest
 
 import (
@@ -21,14 +21,15 @@ const (
 	KeyBytesMax = 256
 )
 
-// A Table counts the keys that weigh most, by Space-Saving (Metwally, Agrawal and El Abbadi, 2005): a key that isn't counted yet
-// takes over the counter with the least weight, and adds its own to it. So
+// A Table counts the keys that weigh most, by Space-Saving (Metwally, Agrawal and El Abbadi, 2005): a key that isn't
+// counted yet takes over the counter with the least weight, and adds its own to it. So
 //
 //  1. the weight of a key that is counted is never too small,
 //  2. it is too large by Over at most, and Over is at most Total/KeysMax,
 //  3. each key that weighs more than Total/KeysMax is counted.
 //
-// Fading multiplies all weights alike, so this holds of faded weights too. The zero Table is empty and ready; it has no lock.
+// Fading multiplies all weights alike, so this holds of faded weights too. The zero Table is empty and ready; it has no
+// lock.
 type Table struct {
 	counters []counter
 	heap     []int // of their indexes, the least weight first
@@ -135,8 +136,8 @@ func (t *Table) Fade(share float64) {
 	}
 }
 
-// Top returns the n keys that weigh most, without those of whose weight most may be other keys': a stream without busy keys has
-// none.
+// Top returns the n keys that weigh most, without those of whose weight most may be other keys': a stream without busy
+// keys has none.
 func (t *Table) Top(n int) []Entry {
 	var all []Entry
 	for _, c := range t.counters {

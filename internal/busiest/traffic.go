@@ -21,12 +21,13 @@ const (
 const (
 	// kept is the share that a second leaves of what was before: after 10.7 s a request counts half.
 	kept = 15.0 / 16
-	// samplesMax is how many samples a second may bring before fewer are taken. Each costs a few microseconds, so all of them less
-	// than a hundredth of a processor. A key with a hundredth of the requests has some 300 samples among those that count, and its
-	// rate is right to 6 % (one standard deviation); the half of samplesMax that a steady stream has at the least makes that 8 %.
+	// samplesMax is how many samples a second may bring before fewer are taken. Each costs a few microseconds, so all of
+	// them less than a hundredth of a processor. A key with a hundredth of the requests has some 300 samples among those
+	// that count, and its rate is right to 6 % (one standard deviation); the half of samplesMax that a steady stream has
+	// at the least makes that 8 %.
 	samplesMax = 1000
-	// runSamples that come faster than samplesMax make the next ones rarer: an idle server that is loaded all at once spends a few
-	// milliseconds until there are few enough.
+	// runSamples that come faster than samplesMax make the next ones rarer: an idle server that is loaded all at once
+	// spends a few milliseconds until there are few enough.
 	runSamples = 128
 	// everyMax bounds how many requests one sample stands for.
 	everyMax = 1 << 16
@@ -35,8 +36,8 @@ const (
 // second is a second in the unit of time.
 const second = 1e9
 
-// A Traffic has the tables of a server. Its methods may be called at once from anywhere; its zero value is empty and ready. Times
-// are nanoseconds of a clock that never goes back.
+// A Traffic has the tables of a server. Its methods may be called at once from anywhere; its zero value is empty and
+// ready. Times are nanoseconds of a clock that never goes back.
 type Traffic struct {
 	every atomic.Int32 // one of how many requests is a sample, less 1
 

@@ -56,7 +56,8 @@ func (c *checker) name(requests int) {
 			for j := range ops {
 				t.nodes = append(t.nodes, c.m.node(ops[j].Path))
 			}
-		case op == jute.OpAddWatch, op == jute.OpCheckWatches, op == jute.OpRemoveWatches, op == jute.OpGetEphemerals: // a path, but no znode's
+		// a path, but no znode's
+		case op == jute.OpAddWatch, op == jute.OpCheckWatches, op == jute.OpRemoveWatches, op == jute.OpGetEphemerals:
 		case op.HasPath():
 			d.Reset(e.Body)
 			t.nodes = append(t.nodes, c.m.node(d.String()))

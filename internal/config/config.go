@@ -61,15 +61,16 @@ type Audit struct {
 
 // Metrics is the endpoint for Prometheus.
 type Metrics struct {
-	Provider      string // Apache's class for Prometheus opens the endpoint; mntr has the figures in any case
-	Host          string // address of the endpoint
-	Port          int    // of the endpoint; 0 lets the system choose, and -1 opens none; with httpsPort alone there is none
-	SecurePort    int    // of the endpoint over TLS; the same as httpPort takes both
-	TLS           TLS    // of SecurePort; stores that change are read again
-	NeedAuth      bool   // callers over TLS must show a certificate
-	WantAuth      bool   // they are asked for one, which must be good; without a trust store set both to false
-	Runtime       bool   // figures of Go's runtime and of the process are there, too
-	CounterSuffix bool   // counters' names end in _total, as in Apache 3.10
+	Provider string // Apache's class for Prometheus opens the endpoint; mntr has the figures in any case
+	Host     string // address of the endpoint
+	// of the endpoint; 0 lets the system choose, and -1 opens none; with httpsPort alone there is none
+	Port          int
+	SecurePort    int  // of the endpoint over TLS; the same as httpPort takes both
+	TLS           TLS  // of SecurePort; stores that change are read again
+	NeedAuth      bool // callers over TLS must show a certificate
+	WantAuth      bool // they are asked for one, which must be good; without a trust store set both to false
+	Runtime       bool // figures of Go's runtime and of the process are there, too
+	CounterSuffix bool // counters' names end in _total, as in Apache 3.10
 }
 
 // PrometheusProvider is the Metrics.Provider that opens the endpoint.
@@ -162,32 +163,39 @@ type Tree struct {
 
 // Auth says who is believed and what is demanded.
 type Auth struct {
-	DigestEnabled                           bool          // the scheme digest exists
-	DigestAlg                               string        // as java.security.MessageDigest names it
-	Recheck                                 time.Duration // between two looks at whether clients are still who they have proved to be; 0 for none
-	SuperDigest                             Secret        // user:BASE64(HASH(user:password)); empty for none
-	X509SuperUser                           string        // a distinguished name
-	SASLSuperUsers                          []string
-	SASLSuperPassword                       Secret        // of the user super, instead of the one in the login file
-	SASLAnyUser                             string        // the ACL id any SASL user matches
-	SASLMechanisms                          []string      // by which clients may log in, as far as the login file has what they need
-	KerberosRules                           string        // that make user names of principals
-	KerberosRemoveHost, KerberosRemoveRealm bool          // an identity lacks the host, the realm of its principal
-	SASLSection                             string        // of the login configuration file
-	LoginConfig                             string        // path of the JAAS file
-	AllowFailedSASL                         bool          // a client goes on after failed SASL
-	Schemes                                 []string      // of the providers configured besides digest and ip: sasl, x509, ensemble
-	Providers                               []string      // registered names of those in package authprovider, each once
-	External                                []External    // schemes that a program or an endpoint judges, by name
-	ExternalTimeout                         time.Duration // for the answer of such a program or endpoint (authProvider.SCHEME=exec:… or https://…)
-	ExternalCache                           time.Duration // how long such an answer counts again for the same credential from the same address; 0 for never
-	ExternalConcurrency                     int           // questions to one such program or endpoint at a time; half of them may be about one address
-	CAFile                                  string        // PEM certificates that vouch for HTTPS endpoints of authentication; "" for the system's
-	Bearer                                  Bearer        // tokens, of the scheme bearer
-	EnsembleNames                           []string      // names that a client of the scheme ensemble may call this ensemble by
-	RequireSASL                             bool          // short for Enforce with sasl alone
-	Enforce                                 bool          // every connection must authenticate
-	EnforceSchemes                          []string      // by one of these
+	DigestEnabled bool   // the scheme digest exists
+	DigestAlg     string // as java.security.MessageDigest names it
+	// between two looks at whether clients are still who they have proved to be; 0 for none
+	Recheck           time.Duration
+	SuperDigest       Secret // user:BASE64(HASH(user:password)); empty for none
+	X509SuperUser     string // a distinguished name
+	SASLSuperUsers    []string
+	SASLSuperPassword Secret // of the user super, instead of the one in the login file
+	SASLAnyUser       string // the ACL id any SASL user matches
+	// by which clients may log in, as far as the login file has what they need
+	SASLMechanisms                          []string
+	KerberosRules                           string // that make user names of principals
+	KerberosRemoveHost, KerberosRemoveRealm bool   // an identity lacks the host, the realm of its principal
+	SASLSection                             string // of the login configuration file
+	LoginConfig                             string // path of the JAAS file
+	AllowFailedSASL                         bool   // a client goes on after failed SASL
+	// of the providers configured besides digest and ip: sasl, x509, ensemble
+	Schemes   []string
+	Providers []string   // registered names of those in package authprovider, each once
+	External  []External // schemes that a program or an endpoint judges, by name
+	// for the answer of such a program or endpoint (authProvider.SCHEME=exec:… or https://…)
+	ExternalTimeout time.Duration
+	// how long such an answer counts again for the same credential from the same address; 0 for never
+	ExternalCache time.Duration
+	// questions to one such program or endpoint at a time; half of them may be about one address
+	ExternalConcurrency int
+	CAFile              string // PEM certificates that vouch for HTTPS endpoints of authentication; "" for the system's
+	Bearer              Bearer // tokens, of the scheme bearer
+	// names that a client of the scheme ensemble may call this ensemble by
+	EnsembleNames  []string
+	RequireSASL    bool     // short for Enforce with sasl alone
+	Enforce        bool     // every connection must authenticate
+	EnforceSchemes []string // by one of these
 }
 
 // External is a scheme that a program or an endpoint judges.
@@ -198,9 +206,11 @@ type External struct {
 
 // Bearer is which tokens (JWT) are taken, as addauth bearer TOKEN has them.
 type Bearer struct {
-	Issuer      string        // the claim iss of a token; with it there is the scheme bearer
-	Audience    []string      // a token is for one of these, by its claim aud
-	Keys        string        // the issuer's public keys, a JSON Web Key Set: a file or an https URL; "" for where the issuer's OpenID configuration says
+	Issuer   string   // the claim iss of a token; with it there is the scheme bearer
+	Audience []string // a token is for one of these, by its claim aud
+	// the issuer's public keys, a JSON Web Key Set: a file or an https URL; "" for where the issuer's OpenID configuration
+	// says
+	Keys        string
 	Algorithms  []string      // by which a token may be signed
 	IDClaim     string        // the claim with the client's id in ACLs; dots lead into objects
 	GroupsClaim string        // the claim with its groups, which are the ids group/NAME; "" for none
@@ -210,22 +220,26 @@ type Bearer struct {
 
 // TLS is the key material and rules of one kind of port.
 type TLS struct {
-	Keys                     Store
-	Trust                    Store
-	Protocol                 string        // "" for the best one
-	EnabledProtocols         []string      // versions of TLS; none for TLS 1.2 and 1.3
-	CipherSuites             []string      // by their names in Java; none for those of Go
-	ClientAuth               string        // none, want or need
-	HostnameVerification     bool          // the name in a certificate must be that of the host; false also switches off the check of the connecting side
-	PeerHostnameVerification bool          // of the connecting side
-	ReverseDNS               bool          // a host known by its address alone may be looked up to find its name
-	CRL                      bool          // certificates that the lists at their distribution points revoke aren't taken, nor those whose list can't be had
-	OCSP                     bool          // certificates that their OCSP responder revokes aren't taken, nor those about which nothing can be found out
-	CRLFile                  string        // a file with revocation lists, in PEM, which is read anew for each certificate
-	StapleFile               string        // a file with the issuer's OCSP answer about the server's certificate, in DER, for clients that ask for it
-	DetectionTimeout         time.Duration // to tell TLS from plain on a shared port
-	PortUnification          bool          // TLS and plain on the client port
-	DropHandshakesEarly      bool          // refuse handshakes while not serving
+	Keys             Store
+	Trust            Store
+	Protocol         string   // "" for the best one
+	EnabledProtocols []string // versions of TLS; none for TLS 1.2 and 1.3
+	CipherSuites     []string // by their names in Java; none for those of Go
+	ClientAuth       string   // none, want or need
+	// the name in a certificate must be that of the host; false also switches off the check of the connecting side
+	HostnameVerification     bool
+	PeerHostnameVerification bool // of the connecting side
+	ReverseDNS               bool // a host known by its address alone may be looked up to find its name
+	// certificates that the lists at their distribution points revoke aren't taken, nor those whose list can't be had
+	CRL bool
+	// certificates that their OCSP responder revokes aren't taken, nor those about which nothing can be found out
+	OCSP    bool
+	CRLFile string // a file with revocation lists, in PEM, which is read anew for each certificate
+	// a file with the issuer's OCSP answer about the server's certificate, in DER, for clients that ask for it
+	StapleFile          string
+	DetectionTimeout    time.Duration // to tell TLS from plain on a shared port
+	PortUnification     bool          // TLS and plain on the client port
+	DropHandshakesEarly bool          // refuse handshakes while not serving
 }
 
 // Store is a key or trust store.

@@ -14,8 +14,8 @@ import (
 const fileMax = 1 << 20
 
 // Load reads the zoo.cfg at path, the files it points to (myid, dynamicConfigFile) and the properties of defs: each
-// name=value as after -D, with or without the -D. zoo.cfg wins over defs, as in Apache. It only reads; it blocks for the
-// file system alone. The error joins every *Error found.
+// name=value as after -D, with or without the -D. zoo.cfg wins over defs, as in Apache. It only reads; it blocks for
+// the file system alone. The error joins every *Error found.
 func Load(path string, defs []string) (*Config, error) { return load(path, defs, false) }
 
 // LoadAny reads a zoo.cfg as Load does, for tools that inspect an ensemble they don't belong to: the myid file may be

@@ -43,8 +43,8 @@ func parseProperties(text []byte) ([]property, *Error) {
 	}
 }
 
-// Properties reads text as java.util.Properties.load does; of a key that is there twice the last value counts. The error
-// is an *Error that names the line.
+// Properties reads text as java.util.Properties.load does; of a key that is there twice the last value counts. The
+// error is an *Error that names the line.
 func Properties(text []byte) (map[string]string, error) {
 	all, bad := parseProperties(text)
 	if bad != nil {

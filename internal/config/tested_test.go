@@ -11,8 +11,8 @@ import (
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// TestHonouredKeysAreTested holds testdata/honoured.txt against the table of keys: each honoured key has a line with the
-// name of a test that exists, and each line has an honoured key.
+// TestHonouredKeysAreTested holds testdata/honoured.txt against the table of keys: each honoured key has a line with
+// the name of a test that exists, and each line has an honoured key.
 func TestHonouredKeysAreTested(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/honoured.txt")

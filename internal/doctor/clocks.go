@@ -16,8 +16,8 @@ const (
 
 // A Clock is how far another server's clock is from this machine's.
 //
-// The server tells its time in its answer to mntr. It read its clock after this machine asked, and before the answer was
-// here: its time, less the middle of the two, is the offset, and half of the time between is what that may be off.
+// The server tells its time in its answer to mntr. It read its clock after this machine asked, and before the answer
+// was here: its time, less the middle of the two, is the offset, and half of the time between is what that may be off.
 type Clock struct {
 	Server      int64  `json:"server"`
 	OffsetMs    int64  `json:"offsetMs"`      // above 0 it is ahead of this machine's

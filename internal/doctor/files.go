@@ -129,8 +129,8 @@ func (e *examination) newestFile() (newest time.Time) {
 	return newest
 }
 
-// Exposed reports whether others than a file's owner may read it, or change it. A group that may only read a file of root's
-// is none of these: root chose it for the server, as Kubernetes does for a Secret's files.
+// Exposed reports whether others than a file's owner may read it, or change it. A group that may only read a file of
+// root's is none of these: root chose it for the server, as Kubernetes does for a Secret's files.
 func Exposed(st fs.FileInfo) bool {
 	allowed := fs.FileMode(0o700)
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid == 0 {

@@ -250,8 +250,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestReplacedKeytab: a keytab that is replaced counts for the next login. One that can't be used doesn't: the keys from
-// before go on, and who fails by them is told why.
+// TestReplacedKeytab: a keytab that is replaced counts for the next login. One that can't be used doesn't: the keys
+// from before go on, and who fails by them is told why.
 func TestReplacedKeytab(t *testing.T) {
 	t.Parallel()
 	old := newRealm(t)

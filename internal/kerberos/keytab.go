@@ -10,8 +10,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/service"
 )
 
-// A keyFile is a server's keytab. It is read again when another file is in its place, or other bytes are in it, since kadmin's
-// ktadd makes old keys useless at once.
+// A keyFile is a server's keytab. It is read again when another file is in its place, or other bytes are in it, since
+// kadmin's ktadd makes old keys useless at once.
 type keyFile struct {
 	path  string
 	owner Principal

@@ -221,8 +221,8 @@ func TestVerifyClientHost(t *testing.T) {
 	}
 }
 
-// TestReverseLookup: a certificate that names no address speaks for one that has its name, if the names of addresses are
-// looked up: that of a client, and that of a peer.
+// TestReverseLookup: a certificate that names no address speaks for one that has its name, if the names of addresses
+// are looked up: that of a client, and that of a peer.
 func TestReverseLookup(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}

@@ -60,7 +60,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestEnds: the first certificate that ends counts, of those that are shown and of those that are trusted, as read last.
+// TestEnds: the first certificate that ends counts, of those that are shown and of those that are trusted, as read
+// last.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

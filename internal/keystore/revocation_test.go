@@ -332,8 +332,8 @@ func TestRevocationAnswersAreKept(t *testing.T) {
 	}
 }
 
-// FuzzRevocation: no revocation list and no OCSP answer ends the server, and none but the issuer's own says anything of a
-// certificate.
+// FuzzRevocation: no revocation list and no OCSP answer ends the server, and none but the issuer's own says anything of
+// a certificate.
 func FuzzRevocation(f *testing.F) {
 	a, other := newSilentAuthority(f), newSilentAuthority(f)
 	cert := a.issue(true, true).Leaf

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// stapled puts an issuer's answer about the port's own certificate, from a file in DER, into the certificate that it is about,
-// and returns until when it may be shown. Clients that ask for it needn't ask the issuer.
+// stapled puts an issuer's answer about the port's own certificate, from a file in DER, into the certificate that it is
+// about, and returns until when it may be shown. Clients that ask for it needn't ask the issuer.
 func stapled(certs []tls.Certificate, file string) (with []tls.Certificate, until time.Time, err error) {
 	if file == "" {
 		return certs, until, nil

@@ -30,8 +30,8 @@ func flagsAt(t *testing.T, b []byte) []string {
 	return nil
 }
 
-// TestHolesStay gives parts of huge pages back: the system is told not to make huge pages there again, and to go on elsewhere, until there
-// are so many holes that the whole region is better off without.
+// TestHolesStay gives parts of huge pages back: the system is told not to make huge pages there again, and to go on
+// elsewhere, until there are so many holes that the whole region is better off without.
 func TestHolesStay(t *testing.T) {
 	t.Parallel()
 	o := &OffHeap{}

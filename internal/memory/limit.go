@@ -34,8 +34,8 @@ const (
 	heapLeast = 64 << 20
 )
 
-// HeapLimit returns the limit of Go's runtime, 0 for none, where most is what the process can have and outside what lies
-// outside of the heap.
+// HeapLimit returns the limit of Go's runtime, 0 for none, where most is what the process can have and outside what
+// lies outside of the heap.
 func HeapLimit(most, outside int64) int64 {
 	if most <= 0 {
 		return 0

@@ -38,7 +38,8 @@ func TestDefaultLimit(t *testing.T) {
 	}
 }
 
-// TestHeapLimit: what Go's runtime may take is what the kernel allows, less a reserve and what lies outside of the heap.
+// TestHeapLimit: what Go's runtime may take is what the kernel allows, less a reserve and what lies outside of the
+// heap.
 func TestHeapLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ most, outside, want int64 }{

@@ -25,8 +25,9 @@ type OffHeap struct {
 // A region is a range of address space.
 type region struct {
 	mapped []byte
-	huge   []byte       // the part that asked for huge pages
-	holed  map[int]bool // numbers of its huge pages that parts of were given back, and that ask for none any more; nil: all of them
+	huge   []byte // the part that asked for huge pages
+	// numbers of its huge pages that parts of were given back, and that ask for none any more; nil: all of them
+	holed map[int]bool
 }
 
 const (

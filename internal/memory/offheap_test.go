@@ -41,8 +41,8 @@ func TestOffHeap(t *testing.T) {
 	o.Unmap()
 }
 
-// TestOffHeapRelease gives a part of a piece back: it is zeros then, and what lies around it isn't touched. Memory on the heap is left
-// alone.
+// TestOffHeapRelease gives a part of a piece back: it is zeros then, and what lies around it isn't touched. Memory on
+// the heap is left alone.
 func TestOffHeapRelease(t *testing.T) {
 	t.Parallel()
 	o := &OffHeap{}

@@ -8,8 +8,8 @@ import (
 
 // The metrics of this file are Zooid's own. Prometheus shows them, and mntr doesn't: its answer is as long as Apache's.
 
-// The buckets of a Histogram end at powers of two of a second, so that they are those of a native histogram of schema 0, too.
-// The last one has no end.
+// The buckets of a Histogram end at powers of two of a second, so that they are those of a native histogram of schema
+// 0, too. The last one has no end.
 const (
 	histogramBuckets = 26
 	// FirstEnd is the exponent of the first end: 2^-20 s, a little less than a microsecond. The last end is 16 s.
@@ -40,8 +40,8 @@ func histogramBucket(ns int64) int {
 	return bits.Len64(max(ends, 1) - 1)
 }
 
-// Buckets returns how many durations were observed and their sum in seconds, and for each end of a bucket in seconds how
-// many weren't longer.
+// Buckets returns how many durations were observed and their sum in seconds, and for each end of a bucket in seconds
+// how many weren't longer.
 func (h *Histogram) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
 	upTo = make(map[float64]uint64, histogramBuckets-1)
 	for i := range h.buckets {

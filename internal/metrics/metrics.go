@@ -42,8 +42,8 @@ func (r *Registry) add(name string, s shape) {
 	r.metrics = append(r.metrics, metric{name, s})
 }
 
-// BeforeEach has f called before each pass over the metrics (Each, Samples), in the caller's goroutine: what many gauges
-// read is looked up once.
+// BeforeEach has f called before each pass over the metrics (Each, Samples), in the caller's goroutine: what many
+// gauges read is looked up once.
 func (r *Registry) BeforeEach(f func()) { r.begin = append(r.begin, f) }
 
 func (r *Registry) beginPass() {
@@ -53,8 +53,8 @@ func (r *Registry) beginPass() {
 }
 
 // Each visits every number, metrics in order of registration and the keys of a set sorted: a gauge or counter under its
-// name, a set's as KEY_NAME, a summary's as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if Advanced, p50_NAME,
-// p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
+// name, a set's as KEY_NAME, a summary's as avg_NAME, min_NAME, max_NAME, cnt_NAME, sum_NAME and, if Advanced,
+// p50_NAME, p95_NAME, p99_NAME, p999_NAME. Gauge functions run in the caller's goroutine.
 func (r *Registry) Each(visit func(name string, value Value)) {
 	r.beginPass()
 	for _, m := range r.metrics {
@@ -128,8 +128,9 @@ type CounterSet struct{ keyed[*Counter] }
 // SummarySet is a summary for each key.
 type SummarySet struct{ keyed[*Summary] }
 
-// The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax, and those longer than KeyBytesMax, are
-// counted under OtherKey: at some 4 KiB for a summary, a set never takes more than 5 MiB, and what shows it has an end.
+// The keys of a set come from clients, as parts of paths. Keys beyond setKeysMax, and those longer than KeyBytesMax,
+// are counted under OtherKey: at some 4 KiB for a summary, a set never takes more than 5 MiB, and what shows it has an
+// end.
 const (
 	setKeysMax  = 1000
 	KeyBytesMax = 256

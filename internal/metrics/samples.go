@@ -30,8 +30,8 @@ type Sample struct {
 }
 
 // Samples visits every metric with each value of its label, metrics in order of registration. Names are Apache's: no
-// prefix, the keys of a set are the label key, a summary has the quantile 0.5 and, if Advanced, 0.9, 0.95 and 0.99 of all
-// values since the last Reset. Nothing is registered, and no sample visited, for a set without keys.
+// prefix, the keys of a set are the label key, a summary has the quantile 0.5 and, if Advanced, 0.9, 0.95 and 0.99 of
+// all values since the last Reset. Nothing is registered, and no sample visited, for a set without keys.
 func (r *Registry) Samples(visit func(*Sample)) {
 	r.beginPass()
 	for _, m := range r.metrics {

@@ -16,8 +16,9 @@ const (
 	Advanced
 )
 
-// The histogram has exact buckets up to 2*bucketsPerDouble and then that many for each doubling, so that a percentile is
-// off by at most 1/32. Values of 2^histogramBits and more share the last bucket: 19 hours in microseconds, 64 GiB in bytes.
+// The histogram has exact buckets up to 2*bucketsPerDouble and then that many for each doubling, so that a percentile
+// is off by at most 1/32. Values of 2^histogramBits and more share the last bucket: 19 hours in microseconds, 64 GiB in
+// bytes.
 const (
 	bucketBits       = 4
 	bucketsPerDouble = 1 << bucketBits

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Every entry carries the digest of its leader's state (D16). A server that meets
-// another than its own doesn't know which of the two is wrong, and the leader may be
-// the one. So it asks all voters for the digest of their state after one entry, and
-// what a majority of the voters has is right:
+// Every entry carries the digest of its leader's state (D16). A server whose own digest
+// differs doesn't know which of the two is wrong; it may be the leader's. So it asks all
+// voters for the digest of their state after one entry, and the digest of a majority of the
+// voters is right:
 //
 //   - A server of the majority goes on.
 //   - A server whose digest differs from the majority's stops, a leader too. It has
@@ -19,13 +19,12 @@ import (
 //   - Where no majority has the same state, as with two servers, and some differ, or
 //     nobody answers for doubtTicks while there is a leader, the server stops, and
 //     tells nobody to remove anything.
-//   - A leader gives its state to no other server while it is in doubt, and before it
-//     does it asks the voters that have the same entries (mayGive). Whoever takes a
-//     snapshot has the sender's digest from then on: it would make a wrong state
-//     that of a majority.
+//   - A leader in doubt sends no snapshot, and before it sends one it asks the voters that
+//     have the same entries (mayGive). The receiver of a snapshot has the sender's digest
+//     from then on, so that a wrong state could become that of a majority.
 //
-// Digests of earlier terms' leaders may be those of a server that was found to be
-// wrong; they too raise no more than a doubt.
+// A digest of an earlier term's leader may be that of a server that was found wrong. It too
+// raises a doubt and nothing more.
 //
 //	digest   index(8) digest(8) kind(1): digestQuestion asks for the receiver's
 const (

@@ -12,8 +12,8 @@ import (
 //
 //   - A guest is a learner of raft's that the membership doesn't name. It has no vote,
 //     so it counts for no entry, election, digest or clock. Decisions to skip entries
-//     don't wait for it either. A feature level isn't raised beyond what it knows, so one that
-//     knows less than its leader is none for long.
+//     don't wait for it either. It doesn't hold the feature level back: a guest that
+//     doesn't know the level in force doesn't stay one.
 //   - A server that is to be a guest announces itself, with its address, to all servers
 //     that it knows, again and again. They connect to it from then on, and the one that
 //     leads makes it a learner.
@@ -101,9 +101,9 @@ func (g *guests) tick(l *Loop) {
 	}
 }
 
-// visits reports whether this server announces itself: as far as it knows it is no
-// member, or it has heard of no leader, or nothing from it, for so long that it may be
-// none any more. Raft has an observer believe in its leader for ever.
+// visits reports whether this server announces itself: as far as it knows it is not a
+// member, or it has not heard of a leader, or from its leader, for so long that it may have
+// been removed. In raft an observer believes in its leader for ever.
 func (g *guests) visits(l *Loop) bool {
 	switch {
 	case l.node.IsLeader():

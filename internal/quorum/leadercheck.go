@@ -7,12 +7,12 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// leaderCheck watches whether what a follower says arrives at its leader. A network can
-// fail one way: then the follower hears its leader and all looks well, but its
-// clients' writes and signs of life go nowhere. So it asks the leader something
-// now and then, for which a read index will do. An observer that is taken out of
-// the ensemble may hear nothing of that, and nothing more at all, which raft on an
-// observer doesn't mind: it notices here, as the leader answers members only.
+// leaderCheck checks that a follower's messages arrive at its leader. A network can fail
+// in one direction: the follower hears its leader and looks healthy, but its clients'
+// writes and pings are lost. So the follower regularly asks the leader for a read index.
+// An observer that is removed from the ensemble may not hear of it, and hear nothing more
+// at all, which raft doesn't notice on an observer. leaderCheck does, as the leader answers
+// members only.
 type leaderCheck struct {
 	leader uint64
 	asked  uint64 // tick of the last question

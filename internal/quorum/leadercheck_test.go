@@ -102,8 +102,8 @@ func TestObserverRemovedUnheard(t *testing.T) {
 	}
 }
 
-// TestActiveFollowers: those that answer are active at every tick, also at those at which raft begins to count anew; one that
-// is gone is not, after an election timeout.
+// TestActiveFollowers: those that answer are active at every tick, also at those at which raft begins to count anew;
+// one that is gone is not, after an election timeout.
 func TestActiveFollowers(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	lead := c.elect(2)

@@ -72,11 +72,12 @@ const (
 	EventLevel                      // From announces that it knows Level
 	EventSkips                      // Data is a note of the entries that From has decided to skip
 	EventMembers                    // Data is the members' addresses as From knows them
-	EventGuest                      // From, which has proven who it is, asks to follow without being a member; Data is its announcement
-	EventWritten                    // a snapshot of Meta was written (Bytes before compression), or Err
+	// From, which has proven who it is, asks to follow without being a member; Data is its announcement
+	EventGuest
+	EventWritten // a snapshot of Meta was written (Bytes before compression), or Err
 )
 
-// An Event is what a Shell tells a Loop.
+// An Event is an input that a Shell gives to a Loop.
 type Event struct {
 	Kind  EventKind
 	From  uint64

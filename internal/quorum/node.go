@@ -45,11 +45,10 @@ type Node struct {
 	leader uint64
 	state  raft.StateType
 	term   uint64
-	heard  []uint64 // of a leader: whom it has heard within the election timeout, before the last tick
+	heard  []uint64 // of a leader: the servers heard within the election timeout, before the last tick
 }
 
-// Effects is what one turn of a Node asks of its shell. Send is reused by the next
-// turn.
+// Effects holds what one turn of a Node asks of its shell. The next turn reuses Send.
 type Effects struct {
 	// Send holds messages to peers, to be sent in order; each may be lost.
 	Send []*pb.Message
@@ -95,8 +94,9 @@ func NewNode(o NodeOptions) (*Node, error) {
 	return &Node{raw: raw}, nil
 }
 
-// Tick advances the node's clock by one tick. Once in each election timeout raft forgets whom it has heard: what it knew
-// counts until the next tick, in which those that live have answered.
+// Tick advances the node's clock by one tick. Once in each election timeout raft forgets the
+// servers it has heard. What it knew counts until the next tick, by which live servers have
+// answered.
 func (n *Node) Tick() {
 	n.heard = n.heard[:0]
 	if n.IsLeader() {

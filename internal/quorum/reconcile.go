@@ -35,8 +35,8 @@ import (
 // carries a commit index beyond the step before, and raft lets nobody campaign who
 // knows of a committed change of membership and has not applied it.
 //
-// What was decided without that, at feature level 1 or before a server lost its
-// disk, is brought about by settle.
+// settle carries out changes that were decided without these steps, at feature level 1 or
+// before a server lost its disk.
 
 // A Member is one server of the group, as its configuration names it.
 type Member struct {
@@ -56,7 +56,7 @@ type Change struct {
 	ID       int64
 	Members  []Member // asked for
 	Named    bool     // by the state machine
-	Patience uint64   // ticks that whoever asked waits for new servers to catch up; 0 is forever
+	Patience uint64   // ticks that the requester waits for new servers to catch up; 0 is for ever
 }
 
 // A ChangeStep is what the leader has the state machine do about a Change.
@@ -65,8 +65,8 @@ type ChangeStep uint8
 // The steps.
 const (
 	ChangeNamed   ChangeStep = iota + 1 // name its members
-	ChangeDone                          // answer who asked, and forget it
-	ChangeDropped                       // tell who asked that too few of its voters caught up, and forget it
+	ChangeDone                          // answer the request, and forget the change
+	ChangeDropped                       // answer that too few of its voters caught up, and forget the change
 )
 
 const (

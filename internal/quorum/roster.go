@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// The state machine may name a membership while votes of another still count: until
-// raft's membership has followed, and for who hasn't heard that it has. Such a server
-// needs those that voted before, and knows the addresses only of those that are named. So
-// it remembers the addresses of servers that raft's membership holds and the state machine
-// names no more, also through a restart, after which the log may tell of the newest
-// membership alone.
+// The state machine may name a membership while the votes of a former one still count: until
+// raft's membership has followed, and until every server has heard of it. Meanwhile a server
+// needs the former voters, but the state machine knows the addresses of named members only.
+// So a server remembers the addresses of the servers that are still in raft's membership but
+// no longer named. They survive a restart, after which the log may hold the newest membership
+// alone.
 type roster struct {
 	former []Member // not named any more; raft's membership may hold them
 	kept   []byte   // the file's content
@@ -24,7 +24,7 @@ const (
 	rosterRetryTicks = 200
 )
 
-// read takes what the file holds. One that can't be read is as good as none.
+// read loads the file. An unreadable file counts as missing.
 func (r *roster) read(l *Loop) {
 	var err error
 	if r.kept, err = l.o.Dir.Kept(rosterName); err == nil {
@@ -66,9 +66,9 @@ func (r *roster) guest(l *Loop, m Member) {
 	}
 }
 
-// keep forgets who has left raft's membership, and writes the file if that, or the
-// membership decided on, has changed. What the log held at the start is applied first: on
-// the way raft's membership is an old one.
+// keep forgets servers that have left raft's membership, and writes the file if the former
+// members or the decided membership have changed. It does nothing until the entries that the
+// log held at the start are applied, as raft's membership is an old one until then.
 func (r *roster) keep(l *Loop) {
 	if l.applied < l.known || l.ticks < r.retry {
 		return

@@ -28,9 +28,9 @@ import (
 //	S4  A server that has not come to the entry takes an agreed decision over from a peer.
 //	    A leader sends the entry of an agreed decision to nobody who hasn't announced it.
 //
-// By S2 and S3 a server that skips knows that every member will, at each start; by S4
-// so does whoever joins later. A server that has a snapshot from behind the entry needs
-// no decision.
+// By S2 and S3 a server that skips the entry knows that every member will skip it, at each
+// start; by S4 so will members that join later. A server whose snapshot is from behind the
+// entry needs no decision.
 //
 // Decisions are announced where levels are, by the accepting side of a connection, in
 // one note:
@@ -202,8 +202,8 @@ func (s *skips) release(l *Loop) {
 }
 
 // responsesFrom returns the responses to the entries of m before an index, or to the
-// others. Raft lets nobody campaign who has changes of membership to apply, so it must hear
-// of those that were applied: a member that lacks the entry gets it from a leader only.
+// others. In raft a server with unapplied changes of membership doesn't campaign, so the
+// leader must hear which were applied: a member that lacks the entry gets it from a leader only.
 func responsesFrom(m *pb.Message, index uint64, before bool) (list []*pb.Message) {
 	for _, r := range m.GetResponses() {
 		entries := r.GetEntries()

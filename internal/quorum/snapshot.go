@@ -67,8 +67,8 @@ func (s *snapshots) written(l *Loop, e Event) {
 	l.o.Shell.Purge(l.o.SnapshotsKept)
 }
 
-// Purge is what a Shell's Purge does, and waits for it. An error that ends the
-// log is found by the loop's next tick.
+// Purge does the work of a Shell's Purge and waits for it. The loop finds an error that ends
+// the log at its next tick.
 func Purge(dir *storage.Dir, keep int, log *slog.Logger) {
 	if _, _, err := dir.Purge(keep); err != nil {
 		log.Error("old snapshots and log segments could not be removed; the disk fills up if this persists", "err", err)

@@ -15,12 +15,12 @@ type Leadership struct {
 	Leader   uint64 // server id, 0 if none
 	IsLeader bool   // this server leads
 	Term     uint64
-	Lost     Loss // why the former leader is none any more; "" if there was none, or it leads on
+	Lost     Loss // why the former leader lost its leadership; "" if there was none, or it still leads
 	InForce  bool // told to a leader: raft's voters are those of the configuration it was started with
 }
 
-// A StateMachine is what the log is for. A Loop calls its methods one at a time, and
-// goes on when they return, so they may not wait for the log.
+// A StateMachine is the application replicated by the log. A Loop calls its methods one at a
+// time and waits for them, so they must not wait for the log.
 type StateMachine interface {
 	// Batch returns the next entry's data to propose, or nil. It is asked only of
 	// the leader, and not again before what it returned is on this server's disk;
@@ -38,12 +38,12 @@ type StateMachine interface {
 	// Apply applies committed entries, in order, each index once. An error ends
 	// the Loop: the log is not what the state machine wrote.
 	Apply(entries []Entry) error
-	// Clock returns this server's time, ms since 1970, and Correct tells the leader what
-	// is to be added to it, by what the other voters say.
+	// Clock returns this server's time, ms since 1970. Correct tells the leader the
+	// correction to add to it, computed from the other voters' times.
 	Clock() int64
 	Correct(ms int64)
-	// Doubtful reports whether an entry of the last Apply told of another state of its
-	// leader than this one's.
+	// Doubtful reports whether an entry of the last Apply carried a digest of its leader's
+	// state that differs from this server's.
 	Doubtful() bool
 	// DigestAt returns the digest of the state after one of the last entries applied;
 	// ok is false for another one.
@@ -51,8 +51,8 @@ type StateMachine interface {
 	// Syncs returns a ticket for the reads that must see everything acknowledged
 	// by now, or 0; each ticket is larger than the one before.
 	Syncs() uint64
-	// Synced says that what was acknowledged before the ticket was taken has been
-	// applied; it holds for all smaller tickets too.
+	// Synced reports that everything acknowledged before the ticket was taken has been
+	// applied. The same holds for all smaller tickets.
 	Synced(ticket uint64)
 	// Lead tells of a change of leader or term.
 	Lead(Leadership)

@@ -44,7 +44,7 @@ const (
 	entriesMax = 1 << 16
 )
 
-// vetting is what a message of a peer is held against.
+// vetting holds the facts that a peer's message is checked against.
 type vetting struct {
 	self, from uint64
 	term, last uint64 // own term, and index of the last entry on the own disk

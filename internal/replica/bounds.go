@@ -29,7 +29,7 @@ type bounds struct {
 	childrenMin, ephemeralsMin int64
 }
 
-// A pathBound is what limits a path and all below it that has no limits of its own.
+// A pathBound holds the limits of a path and of its descendants without limits of their own.
 type pathBound struct {
 	path string
 	set  limit.Set
@@ -174,7 +174,7 @@ func (r *Replica) boundTexts() map[limit.Place]string {
 	return texts
 }
 
-// parseBound reads the limits of a place; of what can't be read nothing counts.
+// parseBound parses the limits of a place; if they can't be parsed, none apply.
 func (r *Replica) parseBound(place limit.Place, text string, base limit.Set) limit.Set {
 	set, err := limit.Parse(place.Scope, text, base)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestTreeIsFull fills a tree with few addresses: before the last one is taken, what would make the tree larger is refused, without a
-// limit of memory too; the rest goes on. After deletes there is room again.
+// TestTreeIsFull fills a tree with few addresses: before the last one is taken, what would make the tree larger is
+// refused, without a limit of memory too; the rest goes on. After deletes there is room again.
 func TestTreeIsFull(t *testing.T) {
 	t.Parallel()
 	fs := storage.NewMemFS()

@@ -49,8 +49,8 @@ type Client struct {
 	// that was. Only the goroutine that flushes may call it.
 	Try func([]byte) int
 
-	// Withdrawn, if not nil, returns why the client isn't any more who it has proved to be, "" if it is. It may wait for
-	// answers of others.
+	// Withdrawn, if not nil, returns why the client's identities are no longer valid, "" if they are. It may
+	// block.
 	Withdrawn func() string
 	// Login is the client's, if it has succeeded and may cease to hold.
 	Login atomic.Pointer[sasl.Lasting]
@@ -88,13 +88,13 @@ type Client struct {
 	touched   bool                      // is in Replica.touched
 	input     atomic.Int64              // bytes of the reader's buffer
 
-	// For whom it counts, and what it used; owned by the reader, see pace.go.
+	// The owners that it counts for, and its use of their limits; owned by the reader, see pace.go.
 	byAddress, byIdentity *owner // nil if none
 	used                  rates
 	pause, pacedSince     int64        // ns
 	toldLimit             atomic.Int64 // now (ns) of the last line of the log about limits
 
-	counts    atomic.Pointer[owner] // for whom its requests count among what is unanswered
+	counts    atomic.Pointer[owner] // the owner of its unanswered requests
 	heldSince int64                 // now (ns) since when a write of it is held back; owned by the reader
 	newcomer  newcomer              // guarded by Replica.mu
 
@@ -113,7 +113,7 @@ type Client struct {
 	spare      []byte        // the other output buffer
 	events     clientEvents  // unread ones
 	fired      int64         // now (ns) of the oldest event in out; 0 for none
-	firedTaken atomic.Int64  // fired, of what was taken and Told has not returned
+	firedTaken atomic.Int64  // fired of the output that was taken, until Told returns
 	applied    bool          // out may hold something of an Apply that is under way
 	awaitApply func()        // waits for that
 	taken      int           // bytes of the buffer that is being written
@@ -121,14 +121,14 @@ type Client struct {
 	flushing   bool          // somebody is writing out's predecessor
 	blocked    int64         // now (ns) when the reader began to wait for room to queue a request; 0 if it doesn't
 	stirred    int64         // now (ns) of the last answer; see stir
-	postponed  bool          // whoever flushes is to call more
+	postponed  bool          // the flusher is to call more
 	more       func(*Client)
 	long       *longRead // of the head of unanswered, under way
 	longDone   int32     // of longReads, those answered since c was postponed
 	closing    bool      // close once out is written; nothing is appended any more
 	closed     bool      // the socket is gone
 	room       sync.Cond
-	WriteBy    time.Time // the socket's deadline; owned by whoever is flushing
+	WriteBy    time.Time // the socket's deadline; owned by the flusher
 	why        string    // reason of closing, for the log
 }
 

@@ -24,7 +24,7 @@ func (l *limits) clampTimeout(wanted int32) int32 {
 const (
 	// connectsMax bounds the connect requests that wait for an answer: of new sessions, and of
 	// known ones. It is more than the log takes in a second, so that only a flood reaches it;
-	// whoever is refused tries again, or tries another server.
+	// a refused client tries again, or tries another server.
 	connectsMax = 10_000
 	// noRoomSessionsMax bounds the sessions that begin while the disk is nearly
 	// full: enough for people and tools that come to help, and a small part of the
@@ -216,7 +216,8 @@ func attachBody(op jute.Op, timeout int32, passwd []byte) []byte {
 // twice. mu is held alone.
 func (r *Replica) sendAttach(c *Client) {
 	c.attaching = true
-	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil { // else its record to enter would come behind it
+	// else its record to enter would come behind it
+	if c.newcomer == begins || r.locals.sessions[c.hello.SessionID] != nil {
 		r.outbox.addRecords(c.attach)
 	} else {
 		r.outbox.addFirst(c.attach)

@@ -9,8 +9,8 @@ import (
 	"github.com/zooid-project/zooid/internal/storage"
 )
 
-// TestDivergedAlone gives a server alone an entry that was written on another state than its own: it stops, changes nothing, and
-// advises to remove nothing. An entry that was written on its own state is applied.
+// TestDivergedAlone gives a server alone an entry that was written on another state than its own: it stops, changes
+// nothing, and advises to remove nothing. An entry that was written on its own state is applied.
 func TestDivergedAlone(t *testing.T) {
 	t.Parallel()
 	fs := storage.NewMemFS()

@@ -11,13 +11,13 @@ import (
 	"github.com/zooid-project/zooid/internal/tree"
 )
 
-// What makes several servers one: requests of a follower's clients reach the
-// leader, in order and each once, whoever leads meanwhile.
+// Forwarding: requests of a follower's clients reach the leader in order, each once, also
+// when the leader changes meanwhile.
 //
-// A follower hands the leader what its clients sent, as records. It keeps each
-// until its entry is applied here. When the leader changes, or the connection to
-// it is a new one, it can't know what arrived and sends everything unapplied
-// again, in order. The tree drops what it has seen (D6), so nothing is applied
+// A follower hands its clients' requests to the leader, as records. It keeps each record
+// until its entry is applied here. When the leader changes, or the connection to it is a new
+// one, the follower can't know which records arrived and sends everything unapplied again,
+// in order. The tree drops records that it has seen (D6), so nothing is applied
 // twice, and nothing out of order: a request that is not its connection's next
 // is dropped too, and comes again behind the missing one.
 

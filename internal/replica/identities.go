@@ -14,8 +14,8 @@ type expiring struct {
 	clients map[*Client]map[jute.ID]int64 // when each ends, in ns since 1970
 }
 
-// note takes note of what c has proved. An identity lasts as long as the last credential
-// that has proved it; one that was proved without an end keeps none.
+// note records the identities that c has proved. An identity expires with the last credential
+// that proved it, and never if one of them doesn't expire.
 func (e *expiring) note(c *Client, proof *auth.Proof) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -55,7 +55,7 @@ func (r *Replica) catchUp() {
 }
 
 // CheckQuorum closes every client's connection once there has been no leader
-// for patience (ms): what they read gets old, and another server may do better.
+// for patience (ms): their reads get stale, and another server may have a quorum.
 func (r *Replica) CheckQuorum(now, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +70,8 @@ func (r *Replica) CheckQuorum(now, patience int64) {
 }
 
 // CheckReach does the same once the leader, though heard, has not answered this
-// server for patience (ms): its clients' writes and signs of life don't arrive,
-// and another server does better.
+// server for patience (ms): its clients' writes and pings don't arrive, and another
+// server may serve them.
 func (r *Replica) CheckReach(unanswered, patience int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

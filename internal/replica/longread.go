@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A read holds up whoever wants to write, so no client may hold the replica for
-// longer than a fraction of a millisecond at a time.
+// A read blocks writers, so no client may hold the replica for longer than a fraction of a
+// millisecond at a time.
 //
 //	many reads   A batch of reads, and what is answered behind a write, lets the
 //	             replica go whenever it has done readWorkMax.
@@ -20,10 +20,9 @@ import (
 //	             the second fills memory that was taken in between.
 //	one by one   Steps of long reads take turns, however many clients wait for one.
 //
-// A long read stands in its connection's queue as any request that waits does.
-// Whoever flushes the connection does its steps, between writing to the socket
-// what the steps before have brought (takeOutput): so a client that doesn't read
-// its replies gets no more of them.
+// A long read stands in its connection's queue as any waiting request does. The flusher of
+// the connection does its steps, and writes the output of each to the socket before the next
+// (takeOutput): so a client that doesn't read its replies gets no more of them.
 //
 // Where a long read waits behind a write, it must be answered before the
 // connection's next write is applied, or it would show that one too. So it holds

@@ -7,8 +7,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestCostliestAddress: as memory gets short, new sessions of the address that takes most are refused, others are not, and its known
-// sessions are resumed.
+// TestCostliestAddress: as memory gets short, new sessions of the address that takes most are refused, others are not,
+// and its known sessions are resumed.
 func TestCostliestAddress(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{})
@@ -91,7 +91,8 @@ func TestUnansweredIsAccountedFor(t *testing.T) {
 	}
 }
 
-// TestSessionsAreAccountedFor: sessions count beside what the tree takes for them, local ones too, until they have ended.
+// TestSessionsAreAccountedFor: sessions count beside what the tree takes for them, local ones too, until they have
+// ended.
 func TestSessionsAreAccountedFor(t *testing.T) {
 	t.Parallel()
 	const sessions, least = 1000, 80

@@ -24,9 +24,11 @@ type Meters struct {
 	SessionlessExpired, sessionsExpired, Unrecoverable, looked, timeSetBack *metrics.Counter
 	HandshakesFailed, HandshakesExceeded                                    *metrics.Counter // of TLS
 	loginsThrottled                                                         *metrics.Counter // not judged
-	notificationsRefused                                                    *metrics.Counter // connections closed for those they left unread
-	identitiesExpired                                                       *metrics.Counter // connections closed for it
-	IdentitiesGone                                                          *metrics.Counter // withdrawn: connections closed for it
+	// connections closed for those they left unread
+	notificationsRefused *metrics.Counter
+	identitiesExpired    *metrics.Counter // connections closed for it
+	// withdrawn: connections closed for it
+	IdentitiesGone *metrics.Counter
 	// bytes
 	BytesReceived, responseBytes, watchBytes, largeRejected *metrics.Counter
 	responses                                               sizes

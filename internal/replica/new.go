@@ -177,6 +177,7 @@ func New(o Options) *Replica {
 	r.ownBounds, r.boundsChanged = o.Limits, true
 	r.noteSizes()
 	r.unanswered.countMax, r.unanswered.bytesMax, r.unanswered.now = int64(o.MaxOutstanding), unansweredTotalMax, o.Now
-	r.digests.note(r.tree.LastIndex(), r.tree.Digest()) // what was wrong before the start is found by the first entry after it
+	// what was wrong before the start is found by the first entry after it
+	r.digests.note(r.tree.LastIndex(), r.tree.Digest())
 	return r
 }

@@ -32,8 +32,9 @@ type op struct {
 func (o *op) isWrite() bool { return o.kind == kindWrite }
 
 var (
-	opRefused       = op{code: jute.OpError, kind: kindRefused, short: "NA"}
-	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"} // done by connecting
+	opRefused = op{code: jute.OpError, kind: kindRefused, short: "NA"}
+	// done by connecting
+	opCreateSession = op{code: jute.OpCreateSession, kind: kindWrite, short: "SESS", counter: "create_session"}
 	opCloseSession  = op{code: jute.OpCloseSession, kind: kindWrite, short: "CLOS", counter: "close_session"}
 	opReplace       = op{code: tree.OpReplace, kind: kindWrite, short: "REPL"} // only of a client that MayReplace
 )

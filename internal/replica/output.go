@@ -4,13 +4,13 @@ import (
 	"runtime"
 )
 
-// A client's output: the replica appends frames to it, and whoever flushes takes them.
-// One goroutine flushes at a time.
+// A client's output: the replica appends frames to it, and the flusher takes them. One
+// goroutine at a time is the flusher.
 
-// TakeOutput hands the waiting output to whoever flushes. With nothing left it
-// ends the flushing and returns nil; last says that the connection is to be
-// closed then. done returns the buffer taken before. It waits for an Apply that
-// part of the output is of.
+// TakeOutput hands the waiting output to the flusher. With nothing left it ends the flushing
+// and returns nil; last says that the connection is to be closed then. done returns the
+// buffer taken before. TakeOutput waits for the end of an Apply that part of the output
+// belongs to.
 func (c *Client) TakeOutput(done []byte) (out []byte, last bool) {
 	out, last, await := c.takeOutput(done)
 	if await != nil {
@@ -104,7 +104,7 @@ func (c *Client) AwaitFlush() {
 	}
 }
 
-// Lost says that the output can't be written any more. Whoever flushes calls it.
+// Lost says that the output can't be written any more. Only the flusher calls it.
 func (c *Client) Lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Overload: more is asked than the log takes, and what waits for it waits long. What keeps the
-// service alive comes first then.
+// Overload: clients send more than the log takes, and requests wait long for it. The requests
+// that keep the service alive go first then.
 //
 //	heartbeats          are answered at once, as reads are, and wait for nothing of others
 //	resumption, closes  go ahead of all that waits for the log (outbox.addFirst)
@@ -33,7 +33,7 @@ const (
 	// is 25,000 sessions a second.
 	beginningMax = 256
 	// beginningOverloadedMax is how many there are on a server that is overloaded: a
-	// small part of what it takes, so that whoever has come to help gets in.
+	// small part of what the log takes, so that an administrator gets in.
 	beginningOverloadedMax = 16
 	// surveyPause is the least time (ns) between two looks at how much each identity has unanswered.
 	surveyPause = int64(50e6)
@@ -41,7 +41,7 @@ const (
 	heldPause = int64(5e6)
 )
 
-// overload is what the replica knows of it.
+// overload is the replica's view of it.
 type overload struct {
 	until    atomic.Int64 // now (ns) at which it ends, unless there is another sign
 	told     atomic.Int64 // now (ns) of the last line of the log; 0 for none
@@ -101,8 +101,8 @@ func (t *readBatch) holdsBack() bool {
 	return true
 }
 
-// survey finds out which owners have more than their part of what is unanswered: of those that
-// have anything, each may have as much as any other. One alone may have all.
+// survey finds the owners that have more than their share of the unanswered requests. The
+// owners that have any share the limit equally; one alone may have all of it.
 func (r *Replica) survey() {
 	has := map[*owner]int64{}
 	for _, c := range r.Clients() {
@@ -124,12 +124,12 @@ func (r *Replica) survey() {
 	}
 }
 
-// owner returns for whom the client's requests count: the identity that it has proved, else its
-// address; nil before either is known.
+// owner returns the owner of the client's requests: the identity that it has proved, else
+// its address; nil before either is known.
 func (c *Client) owner() *owner { return c.counts.Load() }
 
-// isFirst reports whether a write goes ahead of what waits for the log: the end of a session, of
-// which nothing waits itself.
+// isFirst reports whether a write goes ahead of the requests that wait for the log: it ends a
+// session that has no other request unanswered.
 func (t *readBatch) isFirst(req *request) bool {
 	if req.op != &opCloseSession || t.writes > 0 {
 		return false
@@ -145,8 +145,8 @@ func (t *readBatch) isFirst(req *request) bool {
 	return t.c.unanswered.len() == 1
 }
 
-// goesFirst reports whether records of a follower's clients go ahead of what waits for the log.
-// Their order among others matters then to nobody: they resume sessions.
+// goesFirst reports whether records of a follower's clients go ahead of the requests that wait
+// for the log. They resume sessions, so their order among others doesn't matter.
 func goesFirst(records []byte) bool {
 	r := tree.RecordsOf(records)
 	var q tree.Request

@@ -14,17 +14,17 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// The rates of connections, addresses and identities. What a connection brings is counted
-// once it is taken, by the batch. Whoever then owes something waits: nothing more of its
-// connections is taken, but heartbeats and the end of a session, until it is paid off. A
-// connection waits for pacedMax at the most until one more request is taken, so that it never
-// looks dead to either end.
+// The rates of connections, addresses and identities. The requests of a batch are counted
+// once they are taken. An owner that exceeds its rate then waits: only heartbeats and closes
+// are taken from its connections until the excess is paid off. A connection
+// waits for at most pacedMax until one more request is taken, so that it never looks dead to
+// either end.
 
 // pacedMax is that time (ns), or a quarter of the session's timeout if that is less.
 const pacedMax = int64(1e9)
 
-// ErrPaced says that no more is taken of a connection for now, because a limit of requests or
-// bytes in a second was exceeded. It is to be brought again after Client.Pause.
+// ErrPaced says that a connection's input isn't taken now, because a limit of requests or
+// bytes in a second was exceeded. The caller passes it in again after Client.Pause.
 var ErrPaced = errors.New("the connection's requests come faster than a limit allows")
 
 // Pause returns how long to wait after ErrPaced. Only the connection's reader may call it.
@@ -45,7 +45,7 @@ type owners struct {
 	byName map[string]*owner
 	sweep  int   // how many there may be before those at rest are forgotten
 	swept  int64 // when (ns) that was done last and left no room; 0 if it left some
-	rest   owner // of all for whom there is no room
+	rest   owner // of all that there is no room for
 }
 
 const (

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// Authenticate returns the identities that a caller who is no client proves by a credential
-// of a scheme; address is its AddressID. Failed ones count with those of clients.
+// Authenticate returns the identities that a credential of a scheme proves for a caller that
+// isn't a client; address is its AddressID. Failures count with those of clients.
 func (r *Replica) Authenticate(address jute.ID, scheme string, credential []byte) ([]jute.ID, error) {
 	if !r.auth.Schemes().Has(scheme) {
 		return nil, fmt.Errorf("authenticate by scheme %.40q, which is not enabled: %w", scheme, auth.ErrFailed)

@@ -261,7 +261,7 @@ func (r *Replica) login(c *Client, xid int32, op *op, body []byte) error {
 	return nil
 }
 
-// Became says what became of a request that changes nothing (Options.Answered).
+// Became reports the result of a request that changes nothing (Options.Answered).
 type Became uint8
 
 const (
@@ -277,8 +277,8 @@ func (r *Replica) tried(c *Client, op *op, body []byte, code jute.Code, how Beca
 	}
 }
 
-// throttled ends the connection of a client from whose address too many logins have failed.
-// There is no answer, for one would be final to the client: it tries again, and another
+// throttled ends the connection of a client whose address has had too many failed logins. It
+// sends no answer, as clients don't retry after one: the client tries again, also at another
 // server.
 func (r *Replica) throttled(c *Client) bool {
 	if r.throttle.Allows(c.address, r.now()) {

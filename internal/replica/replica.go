@@ -71,8 +71,8 @@ type Replica struct {
 	meters                *Meters
 	broken                breakdown
 
-	// heavy is held, before mu is, by who does much in many steps: whoever waits for mu
-	// waits for one step of one of them.
+	// heavy is held, before mu is, by goroutines that do long work in steps. So a goroutine that
+	// waits for mu waits for one step of one of them.
 	heavy sync.Mutex
 
 	mu       sync.RWMutex

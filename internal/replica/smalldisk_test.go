@@ -14,7 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// diskShell is a server alone on a disk in memory: a quorum.Shell without peers, whose background work is done at the end of each step.
+// diskShell is a server alone on a disk in memory: a quorum.Shell without peers, whose background work is done at the
+// end of each step.
 type diskShell struct {
 	t         testing.TB
 	fs        *storage.MemFS
@@ -198,8 +199,8 @@ func (s *diskShell) call(c *Client, encoder *pipeline, op jute.Op, records ...fu
 // refuseShare is the part of a small disk that must stay free, as a server has it.
 const refuseShare = 10
 
-// TestSmallDiskForEver sets a few znodes again and again on disks so small that the log of a few seconds would fill them: twenty
-// times the disk's size is written, and nothing is refused.
+// TestSmallDiskForEver sets a few znodes again and again on disks so small that the log of a few seconds would fill
+// them: twenty times the disk's size is written, and nothing is refused.
 func TestSmallDiskForEver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a run that isn't short")
@@ -246,8 +247,8 @@ func TestSmallDiskForEver(t *testing.T) {
 	}
 }
 
-// TestFullDiskMakesRoom fills a disk by other means until writes are refused: the server makes what room it can by itself, a snapshot
-// and the log before it removed, though nothing is applied meanwhile.
+// TestFullDiskMakesRoom fills a disk by other means until writes are refused: the server makes what room it can by
+// itself, a snapshot and the log before it removed, though nothing is applied meanwhile.
 func TestFullDiskMakesRoom(t *testing.T) {
 	t.Parallel()
 	const disk = 64 << 20

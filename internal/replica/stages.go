@@ -9,7 +9,8 @@ import (
 
 // Stages are the histograms of the stages of a request. Those that the shell knows are public.
 type Stages struct {
-	Decode *metrics.Histogram // what one read of a connection brought: until its writes are queued and its reads are answered
+	// what one read of a connection brought: until its writes are queued and its reads are answered
+	Decode *metrics.Histogram
 	queue  *metrics.Histogram // of each entry, the wait of its oldest request until the quorum takes it
 	Log    *metrics.Histogram // one fdatasync of the log
 	quorum *metrics.Histogram // on the leader: from there until the entry is committed
@@ -58,8 +59,8 @@ func (r *Replica) arrives(e *quorum.Entry, now int64) {
 // slowPathMax is how much of a slow request's path is logged.
 const slowPathMax = 256
 
-// answersLate logs a request that is answered at now (ns), long after it arrived. The answer has yet to be written to the
-// socket. c.mu is held.
+// answersLate logs a request that is answered at now (ns), long after it arrived. The answer has yet to be written to
+// the socket. c.mu is held.
 func (r *Replica) answersLate(c *Client, req *request, res *tree.Result, now int64) {
 	took := now - req.at
 	if r.slow <= 0 || took < r.slow || req.op.code == jute.OpPing {

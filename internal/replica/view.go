@@ -258,7 +258,7 @@ func (r *Replica) ResetConnections() {
 // four-letter word, and CountSent its answer.
 func (r *Replica) CountReceived() { r.stats.received.Add(1) }
 
-// CountSent counts the answer of what CountReceived has counted.
+// CountSent counts the answer to a request that CountReceived has counted.
 func (r *Replica) CountSent() { r.stats.sent.Add(1) }
 
 // CountAuthFailed counts a connection that failed to prove who its client is before

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestHandler: a warning of a package that knows no codes gets its code, also through With; other lines stay as they are.
+// TestHandler: a warning of a package that knows no codes gets its code, also through With; other lines stay as they
+// are.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -1,10 +1,9 @@
 // Package runbook holds the codes of errors and warnings, and what to do about each.
 //
-// A code is stable: it names one event for as long as Zooid can report that event, whatever becomes of the wording.
-// Log lines at the levels warn and error carry it as the attribute code, which Handler adds to those of the packages that
+// A code is stable: it names one event for as long as Zooid can report that event, whatever becomes of the wording. Log
+// lines at the levels warn and error carry it as the attribute code, which Handler adds to those of the packages that
 // the simulator runs; errors carry it as a value that Code finds, and Text puts it after the message where an error
-// leaves the program. `zooid explain CODE` prints an entry, and
-// docs/troubleshooting.md is made of all of them.
+// leaves the program. `zooid explain CODE` prints an entry, and docs/troubleshooting.md is made of all of them.
 package runbook
 
 import (

@@ -16,7 +16,7 @@ import (
 // Audit says what is audited: what Apache audits, and more. The comments name the keys of zoo.cfg.
 type Audit struct {
 	Log      *audit.Log
-	User     string // as whom this server runs; it deletes the znodes of sessions that end
+	User     string // the user that this server runs as; it deletes the znodes of sessions that end
 	Reads    bool   // audit.reads: requests that change nothing, but pings
 	Logins   bool   // audit.logins
 	Refusals bool   // audit.refusals: what was refused without being tried, reads that an ACL forbids
@@ -30,7 +30,7 @@ type auditor struct {
 	Audit
 	// firstCnx is less than the id of each connection of this run, and has this server's id in its high byte.
 	firstCnx int64
-	// The following belong to whoever applies.
+	// The following belong to the goroutine that applies.
 	changes []change // by the request being applied
 	staged  asked    // the reconfig under way, if it was asked for here
 }

@@ -148,8 +148,8 @@ func TestAuditHashes(t *testing.T) {
 	}
 }
 
-// TestAuditOfTheGone: what is done for a client that sends writes and leaves is audited, and a server that applies its log
-// again at the start audits nothing twice.
+// TestAuditOfTheGone: what is done for a client that sends writes and leaves is audited, and a server that applies its
+// log again at the start audits nothing twice.
 func TestAuditOfTheGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -2,8 +2,8 @@ package server
 
 import "time"
 
-// Close stops accepting, closes the connections and the log, and waits until
-// all is quiet. Sessions live on for whoever serves next. It is idempotent.
+// Close stops accepting, closes the connections and the log, and waits until everything
+// has stopped. Sessions go on at other servers or after a restart. It is idempotent.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)

@@ -20,8 +20,8 @@ func (m *mute) Write(p []byte) (int, error)   { m.written += len(p); return 0, o
 func (m *mute) RemoteAddr() net.Addr          { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 func (m *mute) Close() error                  { return nil }
 
-// TestDeadlinesOfTheMute: who asks for a word and doesn't take the answer, and who connects to a server that hasn't joined and says nothing, has
-// the time that was set, and no more.
+// TestDeadlinesOfTheMute: who asks for a word and doesn't take the answer, and who connects to a server that hasn't
+// joined and says nothing, has the time that was set, and no more.
 func TestDeadlinesOfTheMute(t *testing.T) {
 	t.Parallel()
 	st := newWordStage(t, Options{})

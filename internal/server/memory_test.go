@@ -130,8 +130,8 @@ func deleting(path string) func([]byte) []byte {
 	return func(b []byte) []byte { return (&jute.PathVersionRequest{Path: path, Version: -1}).Append(b) }
 }
 
-// TestMemoryLimit fills each owner of memory until the server refuses what would grow, sees what is there go on, and empties it:
-// service resumes.
+// TestMemoryLimit fills each owner of memory until the server refuses what would grow, sees what is there go on, and
+// empties it: service resumes.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	t.Run("tree", func(t *testing.T) {

@@ -53,8 +53,8 @@ func (s *Server) ownGauges(reg *metrics.Registry) {
 		snapshot(func(newest fs.FileInfo) float64 { return float64(newest.Size()) }))
 }
 
-// newestSnapshot returns the newest snapshot of the data directory, nil if there is none or it can't be told. Names are numbers of a
-// fixed length, so that the newest is the last one.
+// newestSnapshot returns the newest snapshot of the data directory, nil if there is none or it can't be told. Names are
+// numbers of a fixed length, so that the newest is the last one.
 func (s *Server) newestSnapshot() fs.FileInfo {
 	list, err := os.ReadDir(s.opt.DataDir)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Server) newestSnapshot() fs.FileInfo {
 	return nil
 }
 
-// certificateEnds returns the seconds until certificates end: for each port of the first that it shows, and of the first that
-// it trusts.
+// certificateEnds returns the seconds until certificates end: for each port of the first that it shows, and of the
+// first that it trusts.
 func (s *Server) certificateEnds() map[string]float64 {
 	left := map[string]float64{}
 	for _, stores := range s.opt.Stores {

@@ -9,7 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestSnapshotGauges: a server without a snapshot tells nothing of one; then the size and the age are those of the newest file.
+// TestSnapshotGauges: a server without a snapshot tells nothing of one; then the size and the age are those of the
+// newest file.
 func TestSnapshotGauges(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{SnapshotsKept: 1, Serving: Serving{SnapCount: 20}})

@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestReapPerMinute empties three containers on a server that removes one a minute: the first goes, the others are there until a minute has
-// passed.
+// TestReapPerMinute empties three containers on a server that removes one a minute: the first goes, the others are
+// there until a minute has passed.
 func TestReapPerMinute(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

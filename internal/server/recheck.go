@@ -9,14 +9,14 @@ import (
 	"github.com/zooid-project/zooid/internal/replica"
 )
 
-// SetSuperusers replaces the superusers. Clients that are none any more stay until the next look at them, which begins
-// now, if there is one.
+// SetSuperusers replaces the superusers. Clients that are no longer superusers stay connected until the next recheck,
+// which begins now if clients are rechecked.
 func (s *Server) SetSuperusers(u auth.Superusers) {
 	s.auth.SetSuperusers(u)
 	s.Recheck()
 }
 
-// Recheck has all clients looked at now, if they are looked at at all (Options.RecheckInterval).
+// Recheck checks the credentials of all clients again now, if they are rechecked at all (Options.RecheckInterval).
 func (s *Server) Recheck() {
 	select {
 	case s.recheckNow <- struct{}{}:

@@ -14,8 +14,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestRecheck: the connections of those who aren't any more who they have proved to be are closed, if that is looked at;
-// others stay.
+// TestRecheck: the connections of those who aren't any more who they have proved to be are closed, if that is looked
+// at; others stay.
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	hash, err := auth.Digest("", "super:test")

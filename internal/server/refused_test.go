@@ -8,8 +8,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestRefusalsAreCounted has an ACL, a multi and two replies refused for their size: each is counted and told in one line of the
-// log, what is refused for another reason is not.
+// TestRefusalsAreCounted has an ACL, a multi and two replies refused for their size: each is counted and told in one
+// line of the log, what is refused for another reason is not.
 func TestRefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}

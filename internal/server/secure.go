@@ -21,8 +21,8 @@ import (
 type SecureOptions struct {
 	Listen []string // secureClientPort: addresses where every connection is TLS
 	Unify  bool     // client.portUnification: TLS on the plain ports too, beside plain connections
-	// TLS says how connections are accepted; Listen and Unify need it. Whoever it
-	// asks for a certificate, and gets one, has the identity x509.
+	// TLS says how connections are accepted; Listen and Unify need it. A client that
+	// presents a certificate at its request has an identity of the scheme x509.
 	TLS *tls.Config
 	// Check, if not nil, judges again the certificates that a client has shown (Options.RecheckInterval).
 	Check func(shown []*x509.Certificate) error

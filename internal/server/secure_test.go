@@ -363,7 +363,8 @@ func awaitCount(t *testing.T, what string, count func() int64, want int64) {
 	t.Fatalf("it never came to be that %s: the count is %d, not %d", what, count(), want)
 }
 
-// TestEarlyDropOfHandshakes: a server that doesn't serve refuses TLS handshakes if it is told to; otherwise it shakes hands.
+// TestEarlyDropOfHandshakes: a server that doesn't serve refuses TLS handshakes if it is told to; otherwise it shakes
+// hands.
 func TestEarlyDropOfHandshakes(t *testing.T) {
 	t.Parallel()
 	for _, drop := range []bool{false, true} {

@@ -331,7 +331,8 @@ var acceptingClients = map[bool]string{false: "accepting clients", true: "accept
 func (s *Server) listenForClients(addr string) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	if s.opt.TCPKeepAlive {
-		config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1} // -1: as the system has it
+		// -1: as the system has it
+		config.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1}
 	}
 	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {

@@ -30,8 +30,8 @@ func sizedDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// TestSmallDisks sets a few znodes on a real server whose disk, or whose log's disk, is small: many times what fits is written, and
-// nothing is refused.
+// TestSmallDisks sets a few znodes on a real server whose disk, or whose log's disk, is small: many times what fits is
+// written, and nothing is refused.
 func TestSmallDisks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a run that isn't short")

@@ -56,8 +56,8 @@ func reads(t *testing.T, addr, path string) {
 	}
 }
 
-// TestTwoDirectoriesAlone restarts a server alone whose log has a directory of its own, with both, with the layout of before, in
-// which only the log's directory says whose it is, and without one of them.
+// TestTwoDirectoriesAlone restarts a server alone whose log has a directory of its own, with both, with the layout of
+// before, in which only the log's directory says whose it is, and without one of them.
 func TestTwoDirectoriesAlone(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
@@ -95,9 +95,9 @@ func TestTwoDirectoriesAlone(t *testing.T) {
 	run(func(addr string) { reads(t, addr, "/a") })
 }
 
-// TestTwoDirectoriesOfThree restarts one server of three and all three, whose logs have directories of their own, and takes one of
-// the two away from one of them: it goes on if the log has everything, else it says what is missing and has no vote until it is
-// emptied whole and joins again.
+// TestTwoDirectoriesOfThree restarts one server of three and all three, whose logs have directories of their own, and
+// takes one of the two away from one of them: it goes on if the log has everything, else it says what is missing and
+// has no vote until it is emptied whole and joins again.
 func TestTwoDirectoriesOfThree(t *testing.T) {
 	t.Parallel()
 	servers, opts := threeServers(t, Options{Serving: Serving{SnapCount: 1 << 30}, PeerSecrets: secretForTests})

@@ -9,7 +9,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// TestCloseBeforeARefusalIsTold: a server that is closed doesn't wait until the client of a refused write has been told.
+// TestCloseBeforeARefusalIsTold: a server that is closed doesn't wait until the client of a refused write has been
+// told.
 func TestCloseBeforeARefusalIsTold(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{})

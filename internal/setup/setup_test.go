@@ -30,8 +30,8 @@ func TestNeverOver(t *testing.T) {
 	}
 }
 
-// TestSecretsAreTheirs: secrets and keys are their owner's alone, the same secret is on all servers, and each certificate names
-// its host.
+// TestSecretsAreTheirs: secrets and keys are their owner's alone, the same secret is on all servers, and each
+// certificate names its host.
 func TestSecretsAreTheirs(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()

@@ -56,8 +56,8 @@ func (l *life) discover() {
 	})
 }
 
-// asker is who asks how to begin: a server with an empty disk, in one of its lives,
-// or somebody else in its name.
+// An asker asks how to begin: a server with an empty disk, in one of its lives, or an
+// impostor that uses its id.
 type asker struct {
 	*host
 	life  int

@@ -12,9 +12,9 @@ import (
 //
 //	M1  Everything applied anywhere is on the disks of a majority of the voters that
 //	    /zookeeper/config names.
-//	M2  When a change is answered, raft counts the votes of those that it asked for and of
-//	    nobody else, and a majority of them has that on disk. Who was removed is stopped
-//	    for good as the operator reads the answer, and the others go on.
+//	M2  When a change is answered, raft counts the votes of exactly the voters that it asked
+//	    for, and a majority of them has that on disk. The removed servers are stopped for
+//	    good as the operator reads the answer, and the others go on.
 //
 // Both hold for what was decided at feature level 2 or above. A server that lost its
 // disk and was taken out of raft's membership until it has joined anew is left out

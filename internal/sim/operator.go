@@ -94,8 +94,8 @@ func (w *World) reconfigure(f Fault, s *host) {
 	}
 }
 
-// guestTime is how long an operator who is in no hurry lets a new server follow before it
-// is made a member.
+// guestTime is how long an operator in no hurry lets a new server follow before it becomes a
+// member.
 const guestTime = 12 * second
 
 // swap asks for the voters whose bits are set and no others, in one change.
@@ -171,8 +171,8 @@ func (c *client) asks(next command) {
 	}
 }
 
-// operate sends the next command. A change that would take votes away waits until
-// nobody who votes is unwell.
+// operate sends the next command. A change that would take votes away waits until all voters
+// are healthy.
 func (c *client) operate() {
 	if len(c.commands) == 0 || len(c.pending) > 0 || c.thinking {
 		return
@@ -224,9 +224,9 @@ func (c *client) operated(code jute.Code) {
 	}
 }
 
-// remove stops the servers that a change has removed, for good and at once: whoever
-// remains has a quorum. A server that the operator has since begun to make a member again
-// goes on: were it stopped, the ensemble would take in a server that nobody starts.
+// remove stops the servers that a change has removed, for good and at once: the remaining
+// ones have a quorum. It leaves a server running that the operator is already adding again:
+// else the ensemble would take in a server that nobody starts.
 func (w *World) remove(done command) {
 	for _, text := range strings.Split(done.leaving, ",") {
 		id, err := strconv.ParseUint(text, 10, 64)

@@ -39,12 +39,13 @@ type Plan struct {
 	ReadOnly      bool  // without a quorum servers serve read-only
 	TwoDirs       bool  // the log has a directory of its own
 	Refuse        int64 // free bytes below which clients' writes are refused
-	Pace          int64 // requests that a connection may send in a second, and three times that all of a server; 0 for any number
-	Local         bool  // sessions are local to their server until they write
-	Upgrading     bool  // and become global when they ask for an ephemeral znode
-	Old           []int // servers that begin with an older version
-	Changing      bool  // disks are lost while the membership changes, too
-	Midway        bool  // sessions are ended between two steps of the loop's turn, too
+	// requests that a connection may send in a second, and three times that all of a server; 0 for any number
+	Pace      int64
+	Local     bool  // sessions are local to their server until they write
+	Upgrading bool  // and become global when they ask for an ephemeral znode
+	Old       []int // servers that begin with an older version
+	Changing  bool  // disks are lost while the membership changes, too
+	Midway    bool  // sessions are ended between two steps of the loop's turn, too
 
 	// The clients.
 	Timeout  int64 // of sessions
@@ -74,41 +75,44 @@ type Kind string
 // The kinds of fault. Dur is how long it lasts: until the server is started again,
 // the way is open again, and so on.
 const (
-	Crash       Kind = "crash"      // the process dies, the disk's cache stays
-	Power       Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
-	CrashAll    Kind = "crash-all"  // all processes die
-	PowerAll    Kind = "power-all"  // the power of all goes off
-	Restart     Kind = "restart"    // an orderly stop, leadership handed over
-	Transfer    Kind = "transfer"   // the leader hands leadership over
-	Pause       Kind = "pause"      // the process is stopped and goes on
-	Cut         Kind = "cut"        // no packets between Server and Other
-	OneWay      Kind = "one-way"    // no packets from Server to Other
-	Isolate     Kind = "isolate"    // no packets between Server and its peers
-	Ring        Kind = "ring"       // each server reaches its two neighbours only
-	Halves      Kind = "halves"     // no packets between two groups
-	Flap        Kind = "flap"       // a cut of Server and Other that comes and goes
-	ClientCut   Kind = "client-cut" // no packets between the clients and Server
-	Reset       Kind = "reset"      // the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
-	Dropped     Kind = "dropped"    // the connections of Server's clients are reset
-	Loss        Kind = "loss"       // Arg percent of all packets are lost
-	SlowDisk    Kind = "slow-disk"  // an fdatasync takes Arg ms more
-	DiskError   Kind = "disk-error" // a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
-	DiskFull    Kind = "disk-full"  // the disk has Arg bytes left
-	Rot         Kind = "rot"        // the process dies and a bit on its disk flips
-	Lie         Kind = "lie"        // fsync lies, then the power goes off
-	Clock       Kind = "clock"      // the wall clock jumps by Arg ms
-	LowDisk     Kind = "low-disk"   // the disk has Arg bytes more than those with which writes are refused, or fewer
-	Wipe        Kind = "wipe"       // the disk is replaced by an empty one
-	Double      Kind = "double"     // Arg percent of raft's messages arrive twice
-	Join        Kind = "join"       // Server, if it is no member, becomes one, an observer if Arg is 1
-	Leave       Kind = "leave"      // Server, if it is a member, leaves; its process goes on if Arg is 1
-	Frozen      Kind = "frozen"     // client Server stops and goes on
-	Diverge     Kind = "diverge"    // Server's state becomes another than its log leads to
-	Upgrade     Kind = "upgrade"    // Server gets the newer version, in good order if Arg is 1
-	Role        Kind = "role"       // Server, if it is a member, becomes an observer or a voter
-	DuplicateID Kind = "twin"       // (so it is called in recorded plans) somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
-	Restore     Kind = "restore"    // what Server holds is saved, and what was saved before is put in force again
-	Swap        Kind = "swap"       // the servers whose bits are set in Arg become the only members, in one change
+	Crash     Kind = "crash"      // the process dies, the disk's cache stays
+	Power     Kind = "power"      // the power goes off, Arg calls of the file system later; -Arg that change names
+	CrashAll  Kind = "crash-all"  // all processes die
+	PowerAll  Kind = "power-all"  // the power of all goes off
+	Restart   Kind = "restart"    // an orderly stop, leadership handed over
+	Transfer  Kind = "transfer"   // the leader hands leadership over
+	Pause     Kind = "pause"      // the process is stopped and goes on
+	Cut       Kind = "cut"        // no packets between Server and Other
+	OneWay    Kind = "one-way"    // no packets from Server to Other
+	Isolate   Kind = "isolate"    // no packets between Server and its peers
+	Ring      Kind = "ring"       // each server reaches its two neighbours only
+	Halves    Kind = "halves"     // no packets between two groups
+	Flap      Kind = "flap"       // a cut of Server and Other that comes and goes
+	ClientCut Kind = "client-cut" // no packets between the clients and Server
+	// the connections of Server and Other are reset; with Dur what Server said meanwhile is lost
+	Reset    Kind = "reset"
+	Dropped  Kind = "dropped"   // the connections of Server's clients are reset
+	Loss     Kind = "loss"      // Arg percent of all packets are lost
+	SlowDisk Kind = "slow-disk" // an fdatasync takes Arg ms more
+	// a call of the file system fails with EIO, Arg calls later; -Arg that write a peer's snapshot
+	DiskError Kind = "disk-error"
+	DiskFull  Kind = "disk-full" // the disk has Arg bytes left
+	Rot       Kind = "rot"       // the process dies and a bit on its disk flips
+	Lie       Kind = "lie"       // fsync lies, then the power goes off
+	Clock     Kind = "clock"     // the wall clock jumps by Arg ms
+	LowDisk   Kind = "low-disk"  // the disk has Arg bytes more than those with which writes are refused, or fewer
+	Wipe      Kind = "wipe"      // the disk is replaced by an empty one
+	Double    Kind = "double"    // Arg percent of raft's messages arrive twice
+	Join      Kind = "join"      // Server, if it is no member, becomes one, an observer if Arg is 1
+	Leave     Kind = "leave"     // Server, if it is a member, leaves; its process goes on if Arg is 1
+	Frozen    Kind = "frozen"    // client Server stops and goes on
+	Diverge   Kind = "diverge"   // Server's state becomes another than its log leads to
+	Upgrade   Kind = "upgrade"   // Server gets the newer version, in good order if Arg is 1
+	Role      Kind = "role"      // Server, if it is a member, becomes an observer or a voter
+	// (so it is called in recorded plans) somebody with an empty disk, elsewhere, asks for Dur to join in Server's name
+	DuplicateID Kind = "twin"
+	Restore     Kind = "restore" // what Server holds is saved, and what was saved before is put in force again
+	Swap        Kind = "swap"    // the servers whose bits are set in Arg become the only members, in one change
 )
 
 // A Fault is one thing that goes wrong.

@@ -78,7 +78,8 @@ func (c *client) restored(op jute.Op, code jute.Code) {
 		r.step++
 		return
 	case code == jute.ErrThrottledOp || code == jute.ErrUnimplemented: // no room, or an older version is a member
-	case code == jute.ErrNoNode || code == jute.ErrEphemeralOnLocalSession: // its pieces went with its session, or it can't have any
+	// its pieces went with its session, or it can't have any
+	case code == jute.ErrNoNode || code == jute.ErrEphemeralOnLocalSession:
 	default:
 		c.w.fail("the restorer's %s is answered %s", op, code)
 	}

@@ -360,8 +360,8 @@ func (w *World) verdict() {
 	opt.LocalSessions, opt.EphemeralsRefused = w.plan.Local, w.plan.Local && !w.plan.Upgrading
 	rep := check.Check(&w.history, opt)
 	if len(w.plan.Faults) > 0 || w.plan.ReadOnly {
-		// A read-only session ends with its connection. A follower answers its clients while the leader, which may not hear of it,
-		// ends their sessions.
+		// A read-only session ends with its connection. A follower answers its clients while the leader, which may not hear
+		// of it, ends their sessions.
 		rep.Violations = slices.DeleteFunc(rep.Violations, func(v check.Violation) bool { return v.Rule == check.S3 })
 	}
 	w.stats.Checked += rep.Writes + rep.Reads + rep.Notifications

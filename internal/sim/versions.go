@@ -62,7 +62,7 @@ func (w *World) upgradeAll() {
 
 // outdated reports whether a process runs a version that doesn't know the level in force:
 // the leader sends it nothing until it is upgraded (docs/decisions/011). Such a server may
-// be made an observer, for whom a change of membership doesn't wait.
+// be made an observer, which a change of membership doesn't wait for.
 func (w *World) outdated(l *life) bool {
 	return slices.ContainsFunc(w.servers, func(s *host) bool {
 		if s.life == nil || s.life.rep == nil {

@@ -52,9 +52,9 @@ type Port struct {
 	hosts map[netip.Prefix]int // how many of them each host has
 }
 
-// NewPort begins to accept connections of l, with TLS as t says, or without if that is nil. At most most of them are open at
-// a time: one more takes the place of the oldest of the host that has the most, so that no host keeps the others out. A
-// connection may take patience to send its first byte.
+// NewPort begins to accept connections of l, with TLS as t says, or without if that is nil. At most most of them are
+// open at a time: one more takes the place of the oldest of the host that has the most, so that no host keeps the
+// others out. A connection may take patience to send its first byte.
 func NewPort(l net.Listener, t *TLS, patience time.Duration, most int) *Port {
 	p := &Port{Listener: l, tls: t, patience: patience, most: most, hosts: map[netip.Prefix]int{}, ready: make(chan net.Conn), closed: make(chan struct{})}
 	p.wg.Go(p.acceptAll)
@@ -113,8 +113,8 @@ func (p *Port) acceptAll() {
 	}
 }
 
-// enter counts a connection, and returns the one to close if that is one too many: the oldest of the host that has the most,
-// or c itself if its own host would.
+// enter counts a connection, and returns the one to close if that is one too many: the oldest of the host that has the
+// most, or c itself if its own host would.
 func (p *Port) enter(c *counted) (closed *counted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +148,8 @@ func (p *Port) drop(c *counted) {
 	}
 }
 
-// hostOf returns where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that tell its network,
-// since a host may have all addresses of that.
+// hostOf returns where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that tell its
+// network, since a host may have all addresses of that.
 func hostOf(nc net.Conn) netip.Prefix {
 	remote, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPortEvicts: a host that takes all connections of a port doesn't keep another host out, which takes the place of the
-// oldest, and whom the flood doesn't put out again.
+// TestPortEvicts: a host that takes all connections of a port doesn't keep another host out, which takes the place of
+// the oldest, and whom the flood doesn't put out again.
 func TestPortEvicts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -368,7 +368,8 @@ func (o *overview) judge(alone bool) int {
 	guests := ""
 	if lead != nil && lead.voters > 0 && lead.voters < voters { // of those that are named some follow without a vote
 		guests = fmt.Sprintf("%d voters are named here, and the leader counts %d: reconfig -add gives a server its vote", voters, lead.voters)
-		// Followers are in step but for the moment in which an entry is on its way: those that serve, less the guests, count too.
+		// Followers are in step but for the moment in which an entry is on its way: those that serve, less the guests, count
+		// too.
 		serving = min(max(serving-(voters-lead.voters), lead.synced+1), lead.voters)
 		voters = lead.voters
 	}

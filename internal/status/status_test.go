@@ -117,9 +117,11 @@ func TestStatusOfGuest(t *testing.T) {
 		want   string
 	}{
 		{"2", []string{"leader", "follower", "follower", "follower"}, exitWell, "leads, 3 of 3 voters serve"},
-		{"0", []string{"leader", "follower", "follower", "follower"}, exitWell, "leads, 3 of 3 voters serve"}, // an entry is on its way
+		// an entry is on its way
+		{"0", []string{"leader", "follower", "follower", "follower"}, exitWell, "leads, 3 of 3 voters serve"},
 		{"0", []string{"leader", "follower", "follower", idle}, exitDegraded, "leads, 2 of 3 voters serve"},
-		{"2", []string{"leader", "follower", "follower", idle}, exitDegraded, "leads, 3 of 3 voters serve"}, // the guest doesn't
+		// the guest doesn't
+		{"2", []string{"leader", "follower", "follower", idle}, exitDegraded, "leads, 3 of 3 voters serve"},
 		{"0", []string{"leader", "follower", idle, idle}, exitUnknown, "leads, 1 of 3 voters serve"},
 	} {
 		var rows []*serverRow

@@ -9,8 +9,9 @@ import (
 var crashImages = flag.Int("crashimages", 4000, "how many disks after a power cut TestPowerCutAtEveryCall recovers; the long form is 100000")
 
 // TestPowerCutAtEveryCall runs scripts of random operations and, before every single file system call of theirs, cuts
-// the power several times with different survivals. Each disk left behind must recover to exactly what was acknowledged, or to that
-// and the whole of the operation in progress. One disk in four loses power again during that recovery.
+// the power several times with different survivals. Each disk left behind must recover to exactly what was
+// acknowledged, or to that and the whole of the operation in progress. One disk in four loses power again during that
+// recovery.
 func TestPowerCutAtEveryCall(t *testing.T) {
 	t.Parallel()
 	images := 0

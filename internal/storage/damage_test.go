@@ -55,8 +55,8 @@ func newDamageBed(t *testing.T) *damageBed {
 // verdicts counts how damaged directories were met.
 type verdicts struct{ exact, torn, refused int }
 
-// try damages a copy and recovers it. The log must be whole, or lack its last batch, or be refused with file and offset; the
-// snapshot may be passed over, for the log reaches back to the beginning.
+// try damages a copy and recovers it. The log must be whole, or lack its last batch, or be refused with file and
+// offset; the snapshot may be passed over, for the log reaches back to the beginning.
 func (b *damageBed) try(v *verdicts, damage func(fs *MemFS)) string {
 	fs := b.fs.Clone()
 	damage(fs)

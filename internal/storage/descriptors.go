@@ -67,8 +67,7 @@ func (r *reservedDescriptors) open(name string, flag int) (*os.File, error) {
 	return f, err
 }
 
-// noDescriptors reports whether err says that the process or the machine has no file
-// descriptor left.
+// noDescriptors reports whether err says that the process or the machine has no file descriptor left.
 func noDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

@@ -30,7 +30,7 @@ type Options struct {
 	LogDir string
 	// ClusterID is part of every checksum, so that another ensemble's files never pass for ours. Not 0.
 	ClusterID uint64
-	// SegmentSize is the size in bytes of a full-grown log segment; 0 means 64 MiB, less on a small disk; the least is 2 KiB.
+	// SegmentSize is the size in bytes of a full-grown log segment, at least 2 KiB; 0 means 64 MiB, less on a small disk.
 	SegmentSize int64
 	// CacheSize bounds in bytes the newest entries kept in memory; 0 means 64 MiB.
 	CacheSize int
@@ -109,8 +109,8 @@ type Recovery struct {
 	DamagedSnapshots []error
 	// Undone is set when a snapshot from a peer was only half installed at the crash, and was given up.
 	Undone bool
-	// NewDataDir is set when the log has a directory of its own and was in use, but the data directory was not: it is new, or
-	// its content is lost. The log alone had everything.
+	// NewDataDir is set when the log has a directory of its own and was in use, but the data directory was not: it is new,
+	// or its content is lost. The log alone had everything.
 	NewDataDir bool
 	// IdentityMissing is set when the log's directory was in use and had no IDENTITY. It was written again.
 	IdentityMissing bool
@@ -203,7 +203,7 @@ func (d *Dir) Close() error {
 	defer l.write.Unlock()
 	var err error
 	if l.Err() == nil {
-		// An empty batch after the last one proves that the last one was durable: rot in it will be refused, not taken for a torn write.
+		// An empty batch after the last one proves that one durable: rot in it is refused then, not taken for a torn write.
 		err = l.fail(l.appendBatch(l.hard, nil))
 		l.spares.stop()
 		if err == nil {

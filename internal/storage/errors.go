@@ -43,8 +43,8 @@ func (e *ClusterError) Error() string {
 	return fmt.Sprintf("%s belongs to cluster %#x, this server to cluster %#x. Nothing was changed. Check the data directory's path", e.File, e.Found, e.Wanted)
 }
 
-// MissingError says that of a server's two directories, for snapshots and for the log, one lacks what the other
-// proves to have been there: its file system is not mounted, it was emptied or lost, or the paths were mixed up. Nothing was
+// MissingError says that of a server's two directories, for snapshots and for the log, one lacks what the other proves
+// to have been there: its file system is not mounted, it was emptied or lost, or the paths were mixed up. Nothing was
 // changed. Found with errors.As.
 type MissingError struct {
 	Dir, Other string // the directory that lacks something, and the one that proves it

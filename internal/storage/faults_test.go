@@ -87,8 +87,9 @@ func countCalls(t *testing.T, seed uint64, steps int) []Call {
 	return calls
 }
 
-// TestEveryCallFails lets each single file system call of a script fail, by an I/O error or a short write. The operation
-// reports it, the log refuses all that follows, and a restart or a power cut loses nothing that was acknowledged.
+// TestEveryCallFails lets each single file system call of a script fail, by an I/O error or a short write. The
+// operation reports it, the log refuses all that follows, and a restart or a power cut loses nothing that was
+// acknowledged.
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{}
@@ -222,8 +223,8 @@ func TestLyingSync(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk, sees that the log still takes what raft needs, that it says to refuse writes, and that it
-// goes on by itself when there is room.
+// TestFullDisk fills the disk, sees that the log still takes what raft needs, that it says to refuse writes, and that
+// it goes on by itself when there is room.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	fs := NewMemFS()

@@ -7,7 +7,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// TestFrameSizeMax appends an entry that is too large for a frame: it is refused with its size, nothing is written, and the log goes on.
+// TestFrameSizeMax appends an entry that is too large for a frame: it is refused with its size, nothing is written, and
+// the log goes on.
 func TestFrameSizeMax(t *testing.T) {
 	d, err := Open(Options{FS: NewMemFS(), Dir: "data", ClusterID: 7})
 	if err != nil {

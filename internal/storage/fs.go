@@ -41,8 +41,8 @@ type File interface {
 	Allocate(size int64) error
 	// Fdatasync makes the content and the length durable, not the file's name.
 	Fdatasync() error
-	// WriteOut returns when the disk has taken the bytes written from off on, so that a later sync finds few left. It makes
-	// nothing durable, and does nothing where the system knows no such request; its error counts like Fdatasync's.
+	// WriteOut returns when the disk has taken the bytes written from off on, so that a later sync finds few left. It
+	// makes nothing durable, and does nothing where the system knows no such request; its error counts like Fdatasync's.
 	WriteOut(off, size int64) error
 	// Size is the file's length.
 	Size() (int64, error)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// identityName is a file that says that a directory is in use, and by which cluster. Each of the two directories has one,
-// with the same text. Its absence means nothing: it is made again. But with it and without a log, a log was lost.
+// identityName is a file that says that a directory is in use, and by which cluster. Each of the two directories has
+// one, with the same text. Its absence means nothing: it is made again. But with it and without a log, a log was lost.
 const identityName = "IDENTITY"
 
 // holding is what one directory has of a server's data.
@@ -31,9 +31,10 @@ func (h *holding) note(name string) {
 	}
 }
 
-// ReadIdentity returns the id of the cluster that a server's data belongs to. dir holds the snapshots, and logDir the log;
-// "" stands for dir. If both are new, or not there, the error satisfies errors.Is(err, fs.ErrNotExist). If only one
-// is, and the other can't do without it, the error is a MissingError: such a server must not be taken for a new one.
+// ReadIdentity returns the id of the cluster that a server's data belongs to. dir holds the snapshots, and logDir the
+// log; "" stands for dir. If both are new, or not there, the error satisfies errors.Is(err, fs.ErrNotExist). If only
+// one is, and the other can't do without it, the error is a MissingError: such a server must not be taken for a new
+// one.
 func ReadIdentity(fsys FS, dir, logDir string) (cluster uint64, err error) {
 	if logDir == "" {
 		logDir = dir
@@ -71,8 +72,8 @@ func lookAt(fsys FS, dir string) (h holding, err error) {
 	return h, nil
 }
 
-// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log without the other directory
-// is complete as long as it begins at the first entry; recovery finds that out.
+// checkHoldings refuses directories of which one was lost, emptied, not mounted or mixed up. A log without the other
+// directory is complete as long as it begins at the first entry; recovery finds that out.
 func checkHoldings(dir, logDir string, data, log holding) error {
 	one := dir == logDir
 	switch {

@@ -34,7 +34,7 @@ type Log struct {
 	spares  spares
 	counts  counts
 
-	// write is held by whoever writes to the log; it guards what follows.
+	// write is held while the log is written; it guards the fields that follow.
 	write  sync.Mutex
 	buf    []byte
 	active *segment

@@ -51,7 +51,8 @@ type MemFS struct {
 
 // Call is one file system call, as shown to MemFS.Hook.
 type Call struct {
-	Op    string // open, create, rename, remove, readdir, syncdir, mkdir, read, write, truncate, allocate, writeout, fdatasync
+	// open, create, rename, remove, readdir, syncdir, mkdir, read, write, truncate, allocate, writeout, fdatasync
+	Op    string
 	Name  string
 	To    string // of a rename
 	Off   int64  // of a read, write or writeout

@@ -53,7 +53,8 @@ func (f osFile) Direct(on bool) bool {
 	return err == nil
 }
 
-// WriteOut does without the flush of the drive's cache and the metadata, which make Fdatasync too dear for small pieces.
+// WriteOut does without the flush of the drive's cache and the metadata, which make Fdatasync too dear for small
+// pieces.
 func (f osFile) WriteOut(off, size int64) error {
 	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := uninterrupted(func() error { return unix.SyncFileRange(int(f.Fd()), off, size, wait) })

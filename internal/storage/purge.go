@@ -14,10 +14,10 @@ const SnapshotsKept = 3
 // KeepAll as the number of snapshots to keep makes Purge remove nothing while there is space.
 const KeepAll = math.MaxInt
 
-// Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep less than 1 means
-// SnapshotsKept; where space is short (SpaceState.Short) it is 1, whatever the caller says. Snapshots not verified since Open are read and verified first; one that is damaged does not count. It may take
-// seconds, and holds up no Append for longer than one removal takes. It returns how many snapshots
-// and segments went.
+// Purge removes all but the newest keep verified snapshots, and log segments wholly below the oldest one kept. keep
+// less than 1 means SnapshotsKept; where space is short (SpaceState.Short) it is 1, whatever the caller says. Snapshots
+// not verified since Open are read and verified first; one that is damaged does not count. It may take seconds, and
+// holds up no Append for longer than one removal takes. It returns how many snapshots and segments went.
 func (d *Dir) Purge(keep int) (snapshots, segments int, err error) {
 	if keep < 1 {
 		keep = SnapshotsKept
@@ -105,8 +105,8 @@ func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	return below
 }
 
-// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. Of more than that
-// it goes back when they outgrow it: an Append waits meanwhile.
+// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. Of more than
+// that it goes back when they outgrow it: an Append waits meanwhile.
 const placesCopied = 1 << 14
 
 // purge gives up the segments all of whose entries are at or below index; never the active one.
@@ -120,8 +120,8 @@ func (l *Log) purge(index uint64) (int, error) {
 	return len(void), l.retire(void) // the syncs in it take their time; readers need not wait for them
 }
 
-// purgeNow removes the segments that the newest verified snapshot has made superfluous, for an Append, which holds write, that
-// finds the disk full. It reports whether there were any.
+// purgeNow removes the segments that the newest verified snapshot has made superfluous, for an Append, which holds
+// write, that finds the disk full. It reports whether there were any.
 func (l *Log) purgeNow() (bool, error) {
 	l.mu.RLock()
 	index := l.snapshot.Index
@@ -145,8 +145,8 @@ func (l *Log) removeSegment(s *segment) error {
 	return nil
 }
 
-// forget takes the segments all of whose entries are at or below index out of the log, closes their files and returns them.
-// The caller holds write.
+// forget takes the segments all of whose entries are at or below index out of the log, closes their files and returns
+// them. The caller holds write.
 func (l *Log) forget(index uint64) ([]*segment, error) {
 	l.files.Lock()
 	defer l.files.Unlock()

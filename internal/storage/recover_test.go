@@ -62,8 +62,8 @@ func TestCommitProvesEntries(t *testing.T) {
 	wantDamage(t, memory.Clone(), "but 9 was committed")
 }
 
-// TestCrashBeforeSeal: the next segment exists, the seal of the one before does not. Recovery makes up for it: a loss of the
-// last segment is noticed afterwards.
+// TestCrashBeforeSeal: the next segment exists, the seal of the one before does not. Recovery makes up for it: a loss
+// of the last segment is noticed afterwards.
 func TestCrashBeforeSeal(t *testing.T) {
 	t.Parallel()
 	memory := NewMemFS()

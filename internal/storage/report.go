@@ -46,8 +46,8 @@ const (
 	rawSuffix    = ".raw"
 	reportHead   = "zooid entry report\nformat 1\n"
 
-	// reportsMax bounds the reports beside a log: each has an entry's size, and whoever
-	// finds so many has more to do than to read another one.
+	// reportsMax bounds the reports beside a log: each has the size of an entry, and nobody
+	// reads more of them.
 	reportsMax = 16
 	// reportSizeMax bounds a report's text. A stack and an entry of thousands of requests
 	// are cut to fit.

@@ -137,8 +137,7 @@ func OwnFile(name string) (segment, own bool) {
 	return segment, ours(name)
 }
 
-// ours reports whether a file is one that this package makes. The reserve stays: it
-// says nothing.
+// ours reports whether a file is one that this package makes. The reserve doesn't count: it holds no data.
 func ours(name string) bool {
 	_, segment := numbered(name, segmentSuffix)
 	_, snapshot := numbered(name, snapshotSuffix)

@@ -13,7 +13,7 @@ import (
 )
 
 // A Skip is an operator's decision that the log entry with that hash is not applied. It
-// lies beside the log in a file entry-N.skip, as long as the log does: whoever applies
+// lies beside the log in a file entry-N.skip, as long as the log does: a server that applies
 // the log again skips the entry again.
 //
 //	zooid skipped entry

@@ -53,8 +53,7 @@ func readBounded(fsys FS, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// eachEntryFile calls visit for the files entry-N of a suffix in a directory, by
-// ascending N.
+// eachEntryFile calls visit for the files entry-N of a suffix in a directory, by ascending N.
 func eachEntryFile(fsys FS, dir, suffix string, visit func(path string, index uint64) error) error {
 	names, err := fsys.ReadDir(dir)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// writeOutStep is how much of a snapshot, or of a new segment, is written before the disk has to take it: the log's next write and sync wait for
-// all that was handed to the disk before them, and megabytes take it tens of milliseconds.
+// writeOutStep is how much of a snapshot, or of a new segment, is written before the disk has to take it: the log's
+// next write and sync wait for all that was handed to the disk before them, and megabytes take it tens of milliseconds.
 const writeOutStep = 256 << 10
 
 // SnapshotWriter writes one snapshot file under a temporary name, until Commit, Dir.Install or Abort ends it.
 // It is for one goroutine at a time. A full disk ends the snapshot only; any other
 // error of the disk ends the log too (FatalError).
 type SnapshotWriter struct {
-	// Pause, if set, is called between small pieces of work, for whoever shares processors and disk with the writer to
-	// have them meanwhile. Its error ends the snapshot.
+	// Pause, if set, is called between small pieces of work, to leave processors and disk to other work. Its error ends
+	// the snapshot.
 	Pause func() error
 
 	dir    *Dir
@@ -82,7 +82,7 @@ func (d *Dir) snapshotFailed(op, file string, err error) error {
 	return d.log.fail(&FatalError{op, file, err})
 }
 
-// WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes, and does not keep p. Chunks are numbered from 0.
+// WriteChunk compresses and writes one chunk of at most ChunkSizeMax bytes. It doesn't keep p. Numbers start at 0.
 func (w *SnapshotWriter) WriteChunk(p []byte) error {
 	if w.raw {
 		panic("storage: a chunk to a snapshot that a peer made")

@@ -18,12 +18,12 @@ const (
 	// segmentShare is the least number of full-grown segments that a disk of the log holds: one in use, the next one, one
 	// that a purge is at, and what the snapshots need.
 	segmentShare = 16
-	// reserveShare and reserveSizeMin bound the reserve on a small disk; the latter is room for two segments of the least size.
+	// reserveShare and reserveSizeMin bound the reserve on a small disk; the latter is room for two minimal segments.
 	reserveShare   = 32
 	reserveSizeMin = 2 * firstSegmentSize
 	// roomSegments is how many segments of the least size must fit on the disk of a new log beside the reserve.
 	roomSegments = 8
-	// shortFactor times the free space below which writes are refused is where space is short: it is made before it is missed.
+	// Space is short below shortFactor times the free space at which writes are refused; more is freed from then on.
 	shortFactor = 2
 )
 

@@ -186,8 +186,8 @@ func (s *spares) stop() {
 	s.wait()
 }
 
-// failed returns why the disk could not take a spare, other than for being full. The file meant nothing yet, but a disk that
-// fails one write is not to be trusted with the next.
+// failed returns why the disk could not take a spare, other than for being full. The file meant nothing yet, but a disk
+// that fails one write is not to be trusted with the next.
 func (s *spares) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

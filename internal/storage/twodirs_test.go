@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// twoDirs fills a data directory and a log directory: 30 entries, and if purged a snapshot of 20 that the log begins at.
+// twoDirs fills a data directory and a log directory: 30 entries, and if purged a snapshot of 20 that the log begins
+// at.
 func twoDirs(t *testing.T, purged bool) *MemFS {
 	t.Helper()
 	memory := NewMemFS()
@@ -54,8 +55,8 @@ func move(t *testing.T, memory *MemFS, from, to string, keep func(name string) b
 func notIdentity(name string) bool { return name != identityName }
 func notLog(name string) bool      { return !strings.HasSuffix(name, segmentSuffix) }
 
-// TestTwoDirectories loses, empties and mixes up the data directory and the log directory. What is complete is opened, what only
-// the last version's layout lacks is made good, and everything else is refused, with nothing changed.
+// TestTwoDirectories loses, empties and mixes up the data directory and the log directory. What is complete is opened,
+// what only the last version's layout lacks is made good, and everything else is refused, with nothing changed.
 func TestTwoDirectories(t *testing.T) {
 	t.Parallel()
 	both := func(o *Options) { o.LogDir = "log" }
@@ -125,8 +126,8 @@ func TestTwoDirectories(t *testing.T) {
 	}
 }
 
-// TestIdentityOfNewDirectories: both emptied are new, a crash during the first start leaves a log that says whose it is, a directory
-// without the log that was configured away is refused, and so is one of another cluster.
+// TestIdentityOfNewDirectories: both emptied are new, a crash during the first start leaves a log that says whose it
+// is, a directory without the log that was configured away is refused, and so is one of another cluster.
 func TestIdentityOfNewDirectories(t *testing.T) {
 	t.Parallel()
 	memory := twoDirs(t, true)

@@ -151,8 +151,7 @@ type Torn struct {
 	Bytes  []byte // what is there of it
 }
 
-// TornTail finds the torn batch at the log's end; File is "" if there is none. Describe must have found the directories
-// whole.
+// TornTail finds the torn batch at the log's end; File is "" if there is none. Describe must have found no damage.
 func TornTail(fsys FS, dirs ...string) (t Torn, err error) {
 	var last struct {
 		path   string

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// windowStep is how much of a segment recovery reads at a time: so little stays in the processor's own cache until it is
-// verified, and a segment needn't fit into memory.
+// windowStep is how much of a segment recovery reads at a time: so little stays in the processor's own cache until it
+// is verified, and a segment needn't fit into memory.
 const windowStep = 256 << 10
 
 // window shows a segment from its start to its end, each byte read from the file once.
@@ -27,8 +27,8 @@ func (w *window) begin(s *segment) (err error) {
 	return nil
 }
 
-// bytes returns n bytes at off, fewer at the file's end, valid until the next call. Of what was shown before, that from
-// keep on can be shown again.
+// bytes returns n bytes at off, fewer at the file's end, valid until the next call. Bytes before keep can't be
+// returned again.
 func (w *window) bytes(keep, off, n int64) ([]byte, error) {
 	end := min(off+n, w.size)
 	if have := w.at + int64(len(w.buf)); end > have {

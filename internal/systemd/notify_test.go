@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestNotify: what is told arrives as one datagram; without a manager nothing happens, and one that is gone is an error.
+// TestNotify: what is told arrives as one datagram; without a manager nothing happens, and one that is gone is an
+// error.
 func TestNotify(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	if err := Notify(Ready); err != nil {

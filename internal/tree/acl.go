@@ -63,8 +63,9 @@ const (
 // request of a connection with many identities is compared with each entry of an ACL,
 // and an entry of the scheme auth becomes one for each identity.
 const (
-	aclEntriesMax  = 256      // entries of a znode's ACL; nobody is known to use a tenth
-	aclExpandedMax = 16 << 10 // bytes that the auth entries of a request become: those of auth.IDsMax identities three times
+	aclEntriesMax = 256 // entries of a znode's ACL; nobody is known to use a tenth
+	// bytes that the auth entries of a request become: those of auth.IDsMax identities three times
+	aclExpandedMax = 16 << 10
 
 	// aclEntriesMaxFirst is the limit of entries at feature level 1.
 	aclEntriesMaxFirst = 1 << 16

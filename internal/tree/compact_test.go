@@ -96,8 +96,8 @@ func TestSparsePagesGoBack(t *testing.T) {
 	}
 }
 
-// TestSlabsGoBack deletes all znodes but the first and the last: the chunks of their slots go back, also those that were
-// emptied while a snapshot was being written, which has them all.
+// TestSlabsGoBack deletes all znodes but the first and the last: the chunks of their slots go back, also those that
+// were emptied while a snapshot was being written, which has them all.
 func TestSlabsGoBack(t *testing.T) {
 	t.Parallel()
 	const n = 100 * slabSlots
@@ -231,8 +231,8 @@ func differing(a, b map[uint32]uint32) (n int) {
 	return n
 }
 
-// TestLargeBlocksGoBack sets values of growing and shrinking sizes: what they take is in proportion to what is live, on no account on
-// Go's heap, and freed memory is taken again before new memory is.
+// TestLargeBlocksGoBack sets values of growing and shrinking sizes: what they take is in proportion to what is live, on
+// no account on Go's heap, and freed memory is taken again before new memory is.
 func TestLargeBlocksGoBack(t *testing.T) {
 	t.Parallel()
 	taken, released := 0, 0
@@ -285,8 +285,8 @@ func TestLargeClasses(t *testing.T) {
 	}
 }
 
-// TestAddressesRunOut fills a tree that can address 32 MiB: it says that it is full while an eighth of that is left, and
-// no longer once znodes were deleted and their neighbours moved together.
+// TestAddressesRunOut fills a tree that can address 32 MiB: it says that it is full while an eighth of that is left,
+// and no longer once znodes were deleted and their neighbours moved together.
 func TestAddressesRunOut(t *testing.T) {
 	t.Parallel()
 	tree := begun(t, Options{Chunks: 32})

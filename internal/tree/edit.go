@@ -4,8 +4,8 @@ package tree
 // setNodeACL. Each keeps the table, the lists, the totals, the digest, open
 // snapshots and the undo log right; nothing else writes a node.
 
-// edit returns the znode in slot to be changed, its present state saved for
-// whoever may still want it.
+// edit returns the znode in slot to be changed, after saving its present state for open
+// snapshots and the undo log.
 func (t *Tree) edit(slot uint32) *node {
 	for _, img := range t.images {
 		img.nodes.save(slot, t.encodeNode)

@@ -27,8 +27,8 @@ type Foreign struct {
 	Owner               int64 // its session; 0 for none
 }
 
-// A Builder makes a tree of what the files of another kind of server hold. After an
-// error it is of no use.
+// A Builder builds a tree from the data files of another kind of server. It can't be used
+// after an error.
 type Builder struct {
 	tree *Tree
 	last []jute.ACL // the last ACL, since most znodes have the same
@@ -72,7 +72,7 @@ func (b *Builder) Add(z *Foreign) (place uint32, err error) {
 	return b.insert(z), nil
 }
 
-// insert is Add of what check has nothing against.
+// insert adds a znode that check has accepted.
 func (b *Builder) insert(z *Foreign) (place uint32) {
 	n := newNode{data: z.Data, zxid: z.Czxid, time: z.Ctime, acl: b.intern(z.ACL)}
 	switch {

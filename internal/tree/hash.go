@@ -7,8 +7,8 @@ import (
 )
 
 // hashKey keys every hash of the package. The multiply-and-fold hash below is
-// fast rather than cryptographic: whoever doesn't know the key can't aim
-// collisions at the table, and nobody outside sees a hash value.
+// fast rather than cryptographic: without the key an attacker can't aim
+// collisions at the table, and no hash value leaves the server.
 type hashKey [4]uint64
 
 // newHashKey expands the 16 bytes of Options.Key.

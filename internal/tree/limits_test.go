@@ -202,8 +202,8 @@ func TestACLsAreAccountedFor(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsLeaveNothing: the paths, events and results of a request with very many of them are garbage once it is
-// applied.
+// TestLargeRequestsLeaveNothing: the paths, events and results of a request with very many of them are garbage once it
+// is applied.
 func TestLargeRequestsLeaveNothing(t *testing.T) {
 	const ephemerals = 2 * resultKeep
 	l := newLimiter(t, 2)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPagesGoBack fills an arena and empties it: the memory of its pages goes back but for a few, is of no use to anybody then, and is
-// taken again before new memory is.
+// TestPagesGoBack fills an arena and empties it: the memory of its pages goes back but for a few, is of no use to
+// anybody then, and is taken again before new memory is.
 func TestPagesGoBack(t *testing.T) {
 	t.Parallel()
 	var taken, released int

@@ -40,8 +40,8 @@ type node struct {
 	dataLen           int32  // -1 if the data is null
 }
 
-// A nodeExtra is what only znodes have that are owned, or ever had a child. They keep
-// it as long as they live.
+// A nodeExtra holds the fields that only znodes need that have an owner, or ever had a
+// child. It lives as long as the znode.
 type nodeExtra struct {
 	_           uint32 // links free slots (slab.link); must be first
 	first, last uint32 // children; of an ephemeral, its neighbours in the session's list

@@ -9,8 +9,8 @@ const (
 	pathConfig    = "/zookeeper/config"
 )
 
-// pathLimits is where limits of clients are kept that hold on all servers (limit.Root). Only superusers may create it, or everybody
-// could slow everybody down; who may change what is below it says its ACL.
+// pathLimits holds the limits of clients that apply on all servers (limit.Root). Only superusers may create it:
+// otherwise every client could slow down all others. Its ACL says which users may change the znodes below it.
 const pathLimits = "/zookeeper/limits"
 
 // special reports whether a path can't be deleted.

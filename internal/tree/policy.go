@@ -41,11 +41,11 @@ func (t *Tree) notePolicy(path string) {
 	}
 }
 
-// A Struck sees what a rule has denied, or would have if it weren't a dry run. It is called
-// by whoever asks, so by several at once, and must not call the tree.
+// A Struck is called for each denial by a rule, also for one that is only a dry run. Several
+// goroutines may call it at once, and it must not call the tree.
 type Struck func(rule *policy.Rule, path string, ids []jute.ID)
 
-// OnStruck sets who sees what rules deny; nil for nobody.
+// OnStruck sets the function that is called for denials; nil for none.
 func (t *Tree) OnStruck(see Struck) { t.struck = see }
 
 // allowsAt reports whether an ACL and the policy grant one of the permissions in want on a

@@ -10,7 +10,7 @@ import (
 // The reads append the body of the reply to dst, or nothing if the code isn't
 // jute.OK. Like Apache's they don't validate paths: what isn't there isn't there.
 
-// readable returns the znode at path if ids may do one of what want says.
+// readable returns the znode at path if ids have one of the permissions in want.
 func (t *Tree) readable(path string, want jute.Perm, ids []jute.ID) (uint32, jute.Code) {
 	slot := t.find(path)
 	if slot == 0 {

@@ -1,9 +1,9 @@
 package tree
 
-// A new tree hashes with Options.Key, which whoever knows the ensemble's
-// configuration can compute. So the first leader draws a secret, and from the entry
-// on that holds it every replica hashes with that. It is in the log and in snapshots
-// and nowhere else: no request reads it.
+// A new tree hashes with Options.Key, which everyone who knows the ensemble's
+// configuration can compute. So the first leader draws a random secret, and every replica
+// hashes with it from the entry on that holds it. The secret is in the log and in snapshots
+// only: no request reads it.
 
 // SecretSize is the size of the secret in an OpSecret request, in bytes.
 const SecretSize = 16

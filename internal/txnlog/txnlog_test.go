@@ -86,7 +86,8 @@ func shown(t *testing.T, o Options) string {
 	return out.String()
 }
 
-// TestTransactions: each transaction of a log is shown with its zxid, operation, path and result, in one directory and in two.
+// TestTransactions: each transaction of a log is shown with its zxid, operation, path and result, in one directory and
+// in two.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	const want = `0x200000001  TIME  session S  createSession timeout 10000 ms: ok
@@ -155,7 +156,8 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestFromSnapshots: where snapshots have taken the place of the log's beginning, what came after the oldest one has results.
+// TestFromSnapshots: where snapshots have taken the place of the log's beginning, what came after the oldest one has
+// results.
 func TestFromSnapshots(t *testing.T) {
 	t.Parallel()
 	dirs := []string{t.TempDir()}
@@ -299,8 +301,8 @@ func harmless(text string) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c != '\n' && !unicode.IsPrint(c) }) < 0
 }
 
-// TestDamagedFiles flips bits, cuts and swaps parts of a log and its snapshots: whatever is there, nothing panics, what is
-// printed is harmless, and no file is changed.
+// TestDamagedFiles flips bits, cuts and swaps parts of a log and its snapshots: whatever is there, nothing panics, what
+// is printed is harmless, and no file is changed.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -411,8 +413,8 @@ func hostile(rng *rand.Rand, round int) []byte {
 	return batch
 }
 
-// TestHeldBytesMax: of entries that the log doesn't say to be committed only so many bytes are held back; the others are
-// shown as such.
+// TestHeldBytesMax: of entries that the log doesn't say to be committed only so many bytes are held back; the others
+// are shown as such.
 func TestHeldBytesMax(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

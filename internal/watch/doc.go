@@ -1,5 +1,5 @@
-// Package watch knows who waits on which path. It is local to a server: watches
-// are not replicated, and die with the connection that left them.
+// Package watch records which connection watches which path. It is local to a server:
+// watches are not replicated, and die with their connection.
 //
 // # Kinds
 //

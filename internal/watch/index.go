@@ -2,10 +2,9 @@ package watch
 
 import "math/bits"
 
-// An indexed is a slab whose elements are also found by a hash of what they are
-// about. It is a linear hash table: with each element more there is one bucket
-// more, to which only the elements of one other bucket move. So it never grows at
-// once, however many elements it has.
+// An indexed is a slab whose elements are also found by the hash of a key. It is a linear
+// hash table: each new element adds one bucket, to which only elements of one other bucket
+// move. So it never rehashes everything at once, however many elements it has.
 //
 // Neither it nor its elements have pointers: half a million watches take the
 // garbage collector no time.

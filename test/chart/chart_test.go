@@ -1,5 +1,5 @@
-// Package chart tests deploy/helm with Helm's own library and Kubernetes' own types. It is a module of its own, so that the
-// program's go.mod has neither.
+// Package chart tests deploy/helm with Helm's own library and Kubernetes' own types. It is a module of its own, so that
+// the program's go.mod has neither.
 package chart
 
 import (
@@ -188,8 +188,8 @@ func (r *rendered) take(t *testing.T, file string, doc []byte) {
 	r.kinds = append(r.kinds, head.Kind)
 }
 
-// TestRender renders each set of values, decodes every manifest strictly, and holds what belongs together against each other. Each
-// server reads the zoo.cfg that it would be given.
+// TestRender renders each set of values, decodes every manifest strictly, and holds what belongs together against each
+// other. Each server reads the zoo.cfg that it would be given.
 func TestRender(t *testing.T) {
 	for name, text := range sets {
 		t.Run(name, func(t *testing.T) {
@@ -355,8 +355,8 @@ var changed = map[string]string{
 	"config.4lw.commands.whitelist": "srvr",
 }
 
-// TestEachValueCounts changes one value of values.yaml after the other: each changes what is rendered, and the schema knows it. It
-// restarts servers if they read what it changes at their start, and only then.
+// TestEachValueCounts changes one value of values.yaml after the other: each changes what is rendered, and the schema
+// knows it. It restarts servers if they read what it changes at their start, and only then.
 func TestEachValueCounts(t *testing.T) {
 	c, err := loader.Load(dir)
 	if err != nil {
@@ -449,8 +449,8 @@ func TestEachValueCounts(t *testing.T) {
 	}
 }
 
-// TestUpgrade: what an upgrade that grows or shrinks the ensemble leaves alone, so that no server that runs is restarted for it, and
-// that new servers know all others.
+// TestUpgrade: what an upgrade that grows or shrinks the ensemble leaves alone, so that no server that runs is
+// restarted for it, and that new servers know all others.
 func TestUpgrade(t *testing.T) {
 	const secret = "ensembleSecret: a-secret-of-the-ensemble\nsuperuserPassword: of-the-superuser\n"
 	three, err := render(t, secret)

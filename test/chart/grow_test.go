@@ -317,8 +317,9 @@ func (e *ensemble) voters(i int) (ids []string, kept string) {
 	return ids, string(data)
 }
 
-// TestGrowAndShrink runs the servers of a release from the files that it renders, and its Jobs by their own commands: 3 servers become 5,
-// of which any two may go, and 3 again, of which one may, and 5 again on the volumes that stayed. No server that was there is restarted for it.
+// TestGrowAndShrink runs the servers of a release from the files that it renders, and its Jobs by their own commands: 3
+// servers become 5, of which any two may go, and 3 again, of which one may, and 5 again on the volumes that stayed. No
+// server that was there is restarted for it.
 func TestGrowAndShrink(t *testing.T) {
 	e := newEnsemble(t)
 	three, err := render(t, "")

@@ -36,8 +36,8 @@ type adminCaller struct {
 	client *http.Client
 }
 
-// adminCallers are one by plain HTTP and others by TLS: without a certificate, with one of the issuer that the server trusts, and
-// with one that it doesn't know.
+// adminCallers are one by plain HTTP and others by TLS: without a certificate, with one of the issuer that the server
+// trusts, and with one that it doesn't know.
 func adminCallers(t *testing.T) []adminCaller {
 	t.Helper()
 	issuer, err := os.ReadFile(storeFile(t, "trust.pem"))
@@ -107,8 +107,8 @@ func (a adminCaller) ask(t *testing.T, s *Server, path, auth string) string {
 	return fmt.Sprintf("%d %s", res.StatusCode, strings.Join(told, " "))
 }
 
-// TestAdminTLS asks Apache's admin server and Zooid's the same by plain HTTP and TLS, with and without certificates, in each form
-// of TLS that the keys give, and compares who gets an answer, and which.
+// TestAdminTLS asks Apache's admin server and Zooid's the same by plain HTTP and TLS, with and without certificates, in
+// each form of TLS that the keys give, and compares who gets an answer, and which.
 func TestAdminTLS(t *testing.T) {
 	reference, subject := programs(t)
 	reference.classPath += string(filepath.ListSeparator) + filepath.Join(cacheFolder(t), "apache-admin", "*")

@@ -72,8 +72,8 @@ var faults = []fault{
 	{name: "a leader whose clock is wrong", alerts: []string{"ZooidClockIsWrong"}, servers: 3, harm: (*faulty).wrongClock},
 }
 
-// TestAlerts makes the fault of each alert that TestPrometheus doesn't make, on servers of its own and all at once, and waits
-// until a real Prometheus has the alert fire for them.
+// TestAlerts makes the fault of each alert that TestPrometheus doesn't make, on servers of its own and all at once, and
+// waits until a real Prometheus has the alert fire for them.
 func TestAlerts(t *testing.T) {
 	_, subject := programs(t)
 	covered := slices.Clone(ensembleAlerts)
@@ -160,7 +160,8 @@ func (f *faulty) fires(again func(), names ...string) {
 	}
 }
 
-// missing skips a fault that can't be made here. For root in CI it is an error: there the alert would never be seen to fire.
+// missing skips a fault that can't be made here. For root in CI it is an error: there the alert would never be seen to
+// fire.
 func (f *faulty) missing(format string, args ...any) {
 	f.Helper()
 	if os.Getenv("CI") != "" && os.Getuid() == 0 {
@@ -355,8 +356,8 @@ func (f *faulty) certified() map[string]string {
 	}
 }
 
-// shortCertificate puts a certificate in place that ends within two weeks. That the alert goes when it is replaced is what its
-// page says.
+// shortCertificate puts a certificate in place that ends within two weeks. That the alert goes when it is replaced is
+// what its page says.
 func (f *faulty) shortCertificate() {
 	f.certificate(13)
 	f.fires(nil, f.fault.alerts...)
@@ -368,8 +369,8 @@ func (f *faulty) shortCertificate() {
 	}
 }
 
-// settableClock builds a server whose clock, as its leader stamps time, is wrong by the milliseconds in the file clock of its
-// folder. A machine has one clock, and the system has none for a single process.
+// settableClock builds a server whose clock, as its leader stamps time, is wrong by the milliseconds in the file clock
+// of its folder. A machine has one clock, and the system has none for a single process.
 func (f *faulty) settableClock() string {
 	f.Helper()
 	const right = "func() int64 { return time.Now().UnixMilli() }"

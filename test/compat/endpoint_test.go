@@ -48,8 +48,8 @@ func scraped(ctx context.Context, port int) (string, error) {
 // ownMetrics are of the virtual machine, of Go's runtime and of the process.
 var ownMetrics = regexp.MustCompile(`^(jvm|go|process)_`)
 
-// TestPrometheusOfApache scrapes Apache and Zooid, each after the same requests, and compares the names, types and labels of all
-// that Apache shows; quantiles aside, of which Zooid shows those of Apache 3.10 too.
+// TestPrometheusOfApache scrapes Apache and Zooid, each after the same requests, and compares the names, types and
+// labels of all that Apache shows; quantiles aside, of which Zooid shows those of Apache 3.10 too.
 func TestPrometheusOfApache(t *testing.T) {
 	reference, subject := programs(t)
 	if reference.Name == Apache39 { // its endpoint is a part of its own

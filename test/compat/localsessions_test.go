@@ -46,7 +46,7 @@ func TestLocalSessions(t *testing.T) {
 
 // A localDifference is a line that differs, as docs/protocol.md says.
 type localDifference struct {
-	on, upgrading      string // where the session is, "" for both a follower and the leader; "true", "false" or "" for both
+	on, upgrading      string // where the session is, "" for both a follower and the leader; "true", "false", "" for both
 	reference, subject string
 }
 

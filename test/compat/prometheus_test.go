@@ -199,8 +199,8 @@ func (p *prometheus) fires(fault string, names ...string) {
 	}
 }
 
-// TestPrometheus has Debian's Prometheus scrape three servers under load: each query of the dashboard and each metric of the
-// rules has series, and alerts fire when their faults are made.
+// TestPrometheus has Debian's Prometheus scrape three servers under load: each query of the dashboard and each metric
+// of the rules has series, and alerts fire when their faults are made.
 func TestPrometheus(t *testing.T) {
 	_, subject := programs(t)
 	ports := freeport.Take(t, 3)

@@ -36,8 +36,8 @@ func callAdmin(t *testing.T, s *Server, method, path, body string) (int, string)
 	return res.StatusCode, string(answer)
 }
 
-// TestRestoreOfEnsemble has a follower of three servers restore a snapshot of a real Apache server's: every server has its
-// znodes with their Stats, also after one was killed and came back, and all sessions have ended.
+// TestRestoreOfEnsemble has a follower of three servers restore a snapshot of a real Apache server's: every server has
+// its znodes with their Stats, also after one was killed and came back, and all sessions have ended.
 func TestRestoreOfEnsemble(t *testing.T) {
 	reference, subject := programs(t)
 	reference.classPath += string(filepath.ListSeparator) + filepath.Join(cacheFolder(t), "apache-admin", "*")

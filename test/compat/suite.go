@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// lanes run side by side. Suites wait far more than they compute: four lanes load about one core (ensembles: one and a half).
+	// lanes run side by side. Suites wait far more than they compute: four lanes load about one core (ensembles: one and a
+	// half).
 	lanes = 4
 	// attempts are what a failing test has before the failure counts.
 	attempts = 3

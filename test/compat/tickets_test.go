@@ -14,8 +14,8 @@ import (
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
-// TestTicketsChange: keytabs of clients and of the server are replaced, tickets end, and their cache is emptied and filled
-// again, while a server runs and clients come back; a recipe works by Kerberos.
+// TestTicketsChange: keytabs of clients and of the server are replaced, tickets end, and their cache is emptied and
+// filled again, while a server runs and clients come back; a recipe works by Kerberos.
 func TestTicketsChange(t *testing.T) {
 	_, subject := programs(t)
 	k := kdc.Start(t, "zookeeper/localhost", "ann")

@@ -66,7 +66,8 @@ func wordsOf(t *testing.T, p Program) map[string]string {
 			t.Fatal(err)
 		}
 		path := "/words-" + role
-		if _, err := c.Create(ctx, path, nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil && role != "follower" { // there are two
+		// there are two
+		if _, err := c.Create(ctx, path, nil, zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil && role != "follower" {
 			t.Fatal(err)
 		}
 		if _, _, _, err := c.GetW(ctx, path); err != nil {

@@ -271,7 +271,8 @@ func (s *Server) open() (*storage.Dir, *replica.Replica, error) {
 		return nil, nil, errors.Join(err, dir.Close())
 	}
 	return dir, replica.New(replica.Options{
-		ID: uint64(s.ID), Servers: 3, Auth: registry, Tree: begin, // more than one: alone it would stop where the log tells of another state
+		// more than one: alone it would stop where the log tells of another state
+		ID: uint64(s.ID), Servers: 3, Auth: registry, Tree: begin,
 		Now: func() int64 { return 0 }, Wall: func() int64 { return 0 }, Secret: func() []byte { return nil }, Kick: func() {},
 	}), nil
 }

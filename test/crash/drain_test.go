@@ -21,8 +21,8 @@ func (s *Server) command(t *testing.T, name string) (code int, says string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// TestDrainAndStop takes servers of three out of service under load as an operator does, the leader and others by turns: zooid drain, then
-// SIGTERM. Once drained a server doesn't lead and isn't ready, and the others serve.
+// TestDrainAndStop takes servers of three out of service under load as an operator does, the leader and others by
+// turns: zooid drain, then SIGTERM. Once drained a server doesn't lead and isn't ready, and the others serve.
 func TestDrainAndStop(t *testing.T) {
 	seed, rng := hurtful(t)
 	rounds := times(*roundsFlag, 3, 50)

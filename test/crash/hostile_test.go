@@ -85,8 +85,9 @@ var attacks = []func(*rand.Rand) []byte{
 		}
 		return b
 	},
-	func(*rand.Rand) []byte { return append(hello(), 0x3f, 0xff, 0xff, 0xff) },          // a session, then a bomb
-	func(*rand.Rand) []byte { return append(hello(), 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0) }, // a session that stops inside a frame
+	func(*rand.Rand) []byte { return append(hello(), 0x3f, 0xff, 0xff, 0xff) }, // a session, then a bomb
+	// a session that stops inside a frame
+	func(*rand.Rand) []byte { return append(hello(), 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0) },
 	func(*rand.Rand) []byte { // a session, then a multi of a billion operations
 		return append(hello(), 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 14, 0x3b, 0x9a, 0xca, 0, 0, 0, 0, 0)
 	},

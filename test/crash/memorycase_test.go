@@ -30,8 +30,8 @@ const (
 )
 
 // memoryGroup puts a server into a control group of its own whose memory is bounded: the kernel kills a process that
-// needs more. Without such groups the server has its own limit (memory.limit), and its memory is looked at. The same holds for
-// data on a tmpfs, whose files count as memory of the group: there the log alone would fill it.
+// needs more. Without such groups the server has its own limit (memory.limit), and its memory is looked at. The same
+// holds for data on a tmpfs, whose files count as memory of the group: there the log alone would fill it.
 func memoryGroup(t *testing.T, s *Server) (grouped bool) {
 	t.Helper()
 	const tmpfs = 0x01021994
@@ -156,8 +156,8 @@ func TestFullMemory(t *testing.T) {
 		t.Name(), took, grouped, m.taken.Load(), m.refused.Load(), m.rounds.Load(), m.deleted.Load(), m.reads.Load(), len(sessions))
 }
 
-// write creates znodes until many in a row are refused, deletes two of three, and goes on, until the time is over and creates
-// were taken again once.
+// write creates znodes until many in a row are refused, deletes two of three, and goes on, until the time is over and
+// creates were taken again once.
 func (m *memoryCase) write(ctx, ending context.Context, c *zk.Client, writer int) {
 	world := zk.WorldACL(zk.PermAll)
 	var held []string

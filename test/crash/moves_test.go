@@ -63,8 +63,8 @@ func TestServersMoveTheirPorts(t *testing.T) {
 	}
 }
 
-// TestMoveToTakenPorts: a server goes on at its ports while those that a reconfig names are taken, says so, and moves once
-// they are free.
+// TestMoveToTakenPorts: a server goes on at its ports while those that a reconfig names are taken, says so, and moves
+// once they are free.
 func TestMoveToTakenPorts(t *testing.T) {
 	t.Parallel()
 	e := Start(t, Options{Servers: 3, Config: membersConfig})

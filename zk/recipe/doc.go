@@ -40,14 +40,14 @@
 //		return work(ctx, held.Token()) // until ctx ends
 //	})
 //
-// # What goes wrong, and what happens then
+// # Failures
 //
 // The connection is lost (suspended). The session may go on or be expired by the
-// ensemble; nobody here knows. Who holds something stops relying on it:
-// [Held.Context] ends with [ErrSuspended], a Latch no longer leads, a cache says
-// [CacheStale]. Who waits keeps its place and waits on. Calls under way are repeated
-// where that does no harm, and where a reply was lost the recipe finds out what
-// became of the request.
+// ensemble; the client can't know. A holder stops relying on its lock:
+// [Held.Context] ends with [ErrSuspended], a Latch no longer leads, a cache reports
+// [CacheStale]. A waiter keeps its place and goes on waiting. Calls under way are repeated
+// where that is safe, and after a lost reply the recipe finds out whether the request was
+// applied.
 //
 // The connection comes back in time. What was held is still held: [Held.Confirm]
 // tells, Election and Latch lead on with the same token, caches read everything again
@@ -59,9 +59,9 @@
 // Ledger's commit whose reply was lost before the expiry is the one case in which
 // nobody can know what happened; its error satisfies [zk.MaybeApplied].
 //
-// A context ends. The call returns at once. What it left half done is undone behind
-// it: a waiter's znode is deleted as soon as the ensemble can be reached, or goes
-// with the session.
+// A context ends. The call returns at once, and a half-finished change is undone in the
+// background: a waiter's znode is deleted as soon as the ensemble can be reached, or with
+// the session.
 //
 // # Fencing
 //
@@ -77,23 +77,22 @@
 // # Fleets of several languages
 //
 // The znodes are laid out as Apache Curator 5 does it, and as kazoo does where
-// Curator has nothing, so that programs in Java, Python and Go share a lock, an
-// election, a queue. Each type says what it corresponds to. What kazoo must be told is
-// said at [Mutex] and [RWLock]; kazoo's own queues, counters and semaphores have
-// other layouts than Curator's and are not for sharing. Znodes of locks have names
-// of the form "_c_UUID-lock-0000000042": by the UUID the one that belongs to a lost
-// reply is found again.
+// Curator has nothing, so that programs in Java, Python and Go can share a lock, an
+// election or a queue. The comment of each type names its counterpart. [Mutex] and [RWLock]
+// say which arguments kazoo's locks need; kazoo's own queues, counters and semaphores have
+// other layouts than Curator's and can't be shared. Znodes of locks have names of the form
+// "_c_UUID-lock-0000000042": the UUID identifies the znode after a lost reply.
 //
-// Directories are made as needed, as containers, which the server removes when they
-// have been used and are empty. Those of queues are persistent, so that the numbers of
-// items never begin again.
+// Directories are created as needed, as containers, which the server removes once they have
+// been used and are empty. Those of queues are persistent, so that the numbers of items
+// never restart.
 //
 // # Load
 //
 // In a line, each waits for the one znode before it, so that a release wakes one
-// waiter. One who holds a lock watches its own znode. A semaphore is watched by the
-// first that waits, a queue by each consumer that waits, a cache has one watch
-// however large it is. A lock and unlock without contention are four requests.
+// waiter. The holder of a lock watches its own znode. The first waiter watches a semaphore,
+// each waiting consumer watches its queue, and a cache has one watch, however large it is.
+// A lock and unlock without contention take four requests.
 //
 // Everything a recipe starts ends with its Close, its Unlock, its context or its
 // session, whichever comes first.

@@ -18,8 +18,8 @@ type Locker interface {
 // InterProcessMutex and LeaderSelector, and kazoo's Lock and Election.
 var lockMarks = marks{exclusive: []string{"lock-", "__lock__"}}
 
-// A Mutex is a lock that one client at a time holds, in the order they asked. It
-// is not reentrant: who locks twice waits for itself.
+// A Mutex is a lock that one client at a time holds, in the order of their requests. It
+// is not reentrant: locking it twice deadlocks.
 //
 // Its layout is that of Curator's InterProcessMutex. kazoo's Lock takes turns
 // with it if made with extra_lock_patterns=["lock-"]; for one that all three

@@ -1,5 +1,5 @@
-// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what znodes there are to be and what is asked
-// of them, and draws requests as they say.
+// Package keeperbench reads the files of ClickHouse's keeper-bench, which say what znodes there are to be and what is
+// asked of them, and draws requests as they say.
 //
 //	file.go      what a file says
 //	parse.go     reading the YAML

@@ -1,5 +1,5 @@
-// Package acls is what the checker's naive model knows of ACLs: who is admitted, and what a server makes of an ACL that a
-// client sends. It shares no code with the server's.
+// Package acls is what the checker's naive model knows of ACLs: who is admitted, and what a server makes of an ACL that
+// a client sends. It shares no code with the server's.
 package acls
 
 import (

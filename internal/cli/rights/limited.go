@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// Limited says more of an error if it is that writes, which were one request of c, exceed a limit: which write, which limit,
-// and where that is set. Servers tell neither. The client has no chroot: limits lie outside.
+// Limited says more of an error if it is that writes, which were one request of c, exceed a limit: which write, which
+// limit, and where that is set. Servers tell neither. The client has no chroot: limits lie outside.
 func Limited(ctx context.Context, c *zk.Client, err error, writes ...zk.MultiOp) error {
 	e, ok := errors.AsType[*zk.Error](err)
 	if !ok || !errors.Is(err, zk.ErrQuotaExceeded) {

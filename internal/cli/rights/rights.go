@@ -1,5 +1,5 @@
-// Package rights tells what a client may do with a znode, by its ACLs, the policy and the limits, as far as a client can know:
-// servers tell the names of digest users without the hashes, and not everybody may read the policy.
+// Package rights tells what a client may do with a znode, by its ACLs, the policy and the limits, as far as a client
+// can know: servers tell the names of digest users without the hashes, and not everybody may read the policy.
 package rights
 
 import (
@@ -20,9 +20,9 @@ type Client struct {
 	Unread     string         // why it isn't known which policy is in force, as the end of a sentence; "" if it is
 }
 
-// May tells what an ACL says to one permission, and the policy on a path: "yes", "no", "likely" or "unknown", and behind
-// a colon what decides if that isn't the ACL alone. The path is the znode's own; of one to create or delete the ACL is
-// its parent's.
+// May tells what an ACL says to one permission, and the policy on a path: "yes", "no", "likely" or "unknown", and
+// behind a colon what decides if that isn't the ACL alone. The path is the znode's own; of one to create or delete the
+// ACL is its parent's.
 func (c *Client) May(path string, acl []zk.ACL, want zk.Perm) string {
 	if slices.ContainsFunc(c.Identities, func(id zk.Identity) bool { return id.Scheme == "super" }) {
 		return "yes"

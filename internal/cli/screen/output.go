@@ -1,5 +1,5 @@
-// Package screen prints the shell's results and messages: text or JSON, with colours on a terminal, and a line there that
-// tells how far the work is. Nothing that servers hold can steer the terminal.
+// Package screen prints the shell's results and messages: text or JSON, with colours on a terminal, and a line there
+// that tells how far the work is. Nothing that servers hold can steer the terminal.
 package screen
 
 import (

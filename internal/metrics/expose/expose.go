@@ -59,8 +59,8 @@ func Handler(r *metrics.Registry, o Options) http.Handler {
 	})
 }
 
-// A collector is a registry's metrics as client_golang wants them. It describes none beforehand: sets get their keys from
-// clients.
+// A collector is a registry's metrics as client_golang wants them. It describes none beforehand: sets get their keys
+// from clients.
 type collector struct {
 	from *metrics.Registry
 	o    Options

@@ -78,7 +78,8 @@ func bodyOf(t *testing.T, r io.Reader) string {
 
 const openMetrics = "application/openmetrics-text;version=1.0.0"
 
-// TestNativeHistograms: who asks for the format that has them gets native histograms beside the others, of the same counts.
+// TestNativeHistograms: who asks for the format that has them gets native histograms beside the others, of the same
+// counts.
 func TestNativeHistograms(t *testing.T) {
 	t.Parallel()
 	answer := asked(t, expose.Options{}, http.MethodGet, "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
@@ -118,8 +119,8 @@ func TestNativeHistograms(t *testing.T) {
 	}
 }
 
-// TestFormats holds what is shown against transcripts: the text format and OpenMetrics, with the names of Apache 3.9 and
-// with those of 3.10.
+// TestFormats holds what is shown against transcripts: the text format and OpenMetrics, with the names of Apache 3.9
+// and with those of 3.10.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for file, c := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/zooid-project/zooid/internal/metrics"
 )
 
-// A native is a histogram that is a native one, too, of the same buckets. A Prometheus that wants native histograms asks for
-// the format that has them; in text they aren't seen.
+// A native is a histogram that is a native one, too, of the same buckets. A Prometheus that wants native histograms
+// asks for the format that has them; in text they aren't seen.
 type native struct{ prometheus.Metric }
 
 // Write implements prometheus.Metric.

@@ -12,18 +12,18 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// Servers that were given no secret agree on one. Each makes a candidate, and every
-// two meet now and then and both keep the lower of theirs, with those they held before.
-// A server that has heard from every member of the membership that its candidate is
-// theirs too adopts it: from then on it talks to nobody who doesn't know it. The others
-// learn of that when they next ask it (modeTry), or it them (modeSecret).
+// Servers without a configured secret agree on one. Each creates a candidate. Every two
+// servers meet now and then, and both keep the lower of their candidates, with those they
+// held before. A server adopts its candidate when every member has told it that it holds the
+// same: from then on it talks only to servers that know the secret. The others learn of it
+// when they next ask that server (modeTry), or it asks them (modeSecret).
 //
-// There is one secret, whoever meets whom: a server that adopts S heard from each member
-// that it held S, and held nothing lower itself. Another that adopts a lower S' heard the
-// same from this one, which then would have held S' and not adopted S.
+// There is one secret, in whatever order servers meet: a server that adopts S heard from
+// each member that it held S, and held nothing lower itself. Another server that adopts a
+// lower S' heard the same from this one, which then would have held S' and not adopted S.
 //
-// A server of an older version doesn't meet. So while there is one among the members
-// nothing is adopted, and connections in its way are accepted; see decision 009.
+// A server of an older version doesn't take part. While there is one among the members,
+// nothing is adopted, and connections without a secret are accepted; see decision 009.
 //
 //	either side    its candidate(32); the listener's comes second, and is the lower
 
@@ -53,8 +53,8 @@ func (t *transport) agree() {
 	t.dropLegacy()
 }
 
-// meetAll makes one round and adopts what all members hold. waiting says whom it waits
-// for.
+// meetAll makes one round and adopts the candidate that all members hold. waiting says which
+// servers it waits for.
 func (t *transport) meetAll() (waiting []string, err error) {
 	t.mu.Lock()
 	members := t.members
@@ -92,7 +92,7 @@ func (t *transport) meetAll() (waiting []string, err error) {
 	return nil, t.keys.adopt(ours)
 }
 
-// notAgreed drops errAgreed, which is what the rounds are for.
+// notAgreed drops errAgreed, which ends the rounds and isn't a failure.
 func notAgreed(err error) error {
 	if errors.Is(err, errAgreed) {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/zooid-project/zooid/internal/quorum"
 )
 
-// Two servers that run under one id, on copies of one data directory, would vote
-// twice and acknowledge what one of them hasn't. So a server asks now and then who
-// answers at the address that the configuration gives it. If that is another one,
-// it is this one that is in the wrong place, and it stops. The question carries a
-// number that only the server itself knows, in place of the cluster.
+// Two servers with the same id, on copies of one data directory, would vote twice and
+// acknowledge entries that one of them hasn't. So a server regularly connects to the
+// address that the configuration gives it, and checks which server answers. If it is
+// another one, this server runs in the wrong place, and stops. In place of the cluster's
+// id the question carries a number that only the server itself knows.
 
 // ErrDuplicateID says that another server runs under this one's id, at its address.
 var ErrDuplicateID = errors.New("another server runs under the same id")

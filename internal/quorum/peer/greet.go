@@ -72,7 +72,7 @@ func (t *transport) tryAll(ctx context.Context, addr string, h hello, mode proof
 	for _, s := range secrets {
 		if g, err = t.attempt(ctx, addr, h, mode, s[:], pin); !errors.Is(err, errUnproven) {
 			if err == nil && mode == modeTry {
-				err = t.keys.adopt(s) // only who knows the ensemble's secret accepts it
+				err = t.keys.adopt(s) // only a server that knows the ensemble's secret accepts it
 			}
 			return g, err
 		}

@@ -211,8 +211,8 @@ func (k *Keyring) proven(o *opening, proof, transcript []byte) (psk, shared []by
 	return nil, nil, errors.New("it doesn't know this ensemble's secret")
 }
 
-// errNoProof says that a connection ended, or went silent, before its proof: whoever
-// dials may only want to know who answers.
+// errNoProof says that a connection ended, or went silent, before its proof: a server may
+// dial only to learn who answers.
 var errNoProof = errors.New("no proof came")
 
 // errUnpinned says that a process without a secret isn't the one seen at the address

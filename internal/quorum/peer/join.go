@@ -43,10 +43,11 @@ import (
 type joinState byte
 
 const (
-	joinEmpty       joinState = iota // the peer has no log either, or nothing but its beginning
-	joinWait                         // the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
-	joinGo                           // the peer leads, and the asker was taken out
-	joinDuplicateID                  // the peer leads, and a server with that id is running
+	joinEmpty joinState = iota // the peer has no log either, or nothing but its beginning
+	// the peer has one; it doesn't lead, or must take the asker out first. Of no cluster: see hearsay
+	joinWait
+	joinGo          // the peer leads, and the asker was taken out
+	joinDuplicateID // the peer leads, and a server with that id is running
 )
 
 // joinPause is the time between two rounds of asking.

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A Secret is what the servers of an ensemble know and nobody else.
+// A Secret is known to the servers of an ensemble and to nobody else.
 type Secret [32]byte
 
 // SecretOf returns the secret that a configured text stands for.
@@ -27,9 +27,9 @@ func SecretOf(text string) Secret {
 	return Secret(sha256.Sum256([]byte("zooid peer secret 1\n" + text)))
 }
 
-// A Keyring is what a server proves itself to its peers with. A server that knows the
-// ensemble's secret, configured or agreed, is secured: it talks to nobody who doesn't
-// know it too. Until then it holds candidates, and the servers agree on one of them
+// A Keyring holds the keys by which a server authenticates to its peers. A server that knows
+// the ensemble's secret, configured or agreed, is secured: it talks only to servers that know
+// it too. Until then it holds candidates, and the servers agree on one of them
 // (see agree.go). It is safe for concurrent use.
 type Keyring struct {
 	own        *ecdh.PrivateKey // of this process
@@ -211,12 +211,12 @@ func (k *Keyring) choice() (Secret, error) {
 	return s, nil
 }
 
-// errAgreed says that there is a secret, and no candidate any more.
+// errAgreed says that there is a secret, so candidates don't count any more.
 var errAgreed = errors.New("this server has adopted a secret meanwhile")
 
-// merge takes a peer's candidate and returns the choice, the least of all: so all
-// servers come to the same one, whoever met whom. What was a choice once is kept,
-// since a peer may have counted on it.
+// merge takes a peer's candidate and returns the choice, which is the least of all: so all
+// servers come to the same choice in whatever order they meet. Former choices are kept,
+// since a peer may rely on them.
 func (k *Keyring) merge(theirs Secret) (Secret, error) {
 	ours, err := k.choice()
 	if err != nil || ours == theirs {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Peers are dialled several times a second, so a wrong setting would fill the log
-// with one line. The same line comes at once, then at growing pauses: often enough
-// that who looks at the log sees what the server waits for.
+// Peers are dialled several times a second, so a wrong setting would fill the log with one
+// line. A line is logged at once, and repeated at growing pauses: often enough that the log
+// shows what the server waits for.
 const (
 	logRatePauseMin = 5 * time.Second
 	logRatePauseMax = time.Minute
@@ -20,7 +20,7 @@ const (
 	logRateBurst     = 100
 )
 
-// logRate are the lines said lately. It is safe for concurrent use.
+// A logRate limits equal lines and all lines together. It is safe for concurrent use.
 type logRate struct {
 	mu   sync.Mutex
 	said map[string]loggedLine

@@ -1,6 +1,6 @@
 // Package peer runs one member of a group that agrees on a log: a [quorum.Loop] with
-// its goroutine, its clock, and the connections to the other members. Who may be at the
-// other end of one is decided by TLS or by a secret of the group ([Secure]).
+// its goroutine, its clock, and the connections to the other members. TLS or a secret of the
+// group decides who may be at the other end of a connection ([Secure]).
 package peer
 
 import (
@@ -197,8 +197,8 @@ func (p *Peer) turns() (err error) {
 	return p.loop.Failed()
 }
 
-// restTicks is how long a tick lasts where nothing waits for one, in ticks. Waking
-// up 20 times a second was most of what an idle server did.
+// restTicks is how long a tick lasts while nothing waits for one, in ticks. Waking up 20
+// times a second was most of the work of an idle server.
 const restTicks = 10
 
 // pause is the time between two ticks.

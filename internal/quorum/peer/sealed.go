@@ -18,9 +18,9 @@ import (
 //
 // The nonce is the record's number, so that one left out, repeated or moved is found;
 // the length is authenticated with it. Until unveil the bytes are encrypted too: the
-// hello, its answer and what is said about the ensemble's secret. Messages and
-// snapshots are not: that would double the cost, which is 2 % of what a write costs
-// three servers, and TLS is there for who needs it.
+// hello, its answer and the messages about the ensemble's secret. Messages and snapshots
+// are not: that would double the cost of sealing, which is 2 % of a write's cost on three
+// servers. Users who need encryption have TLS.
 const (
 	recordSizeMax = 64 << 10 // of the bytes before they are sealed
 	recordHead    = 4

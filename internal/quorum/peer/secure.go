@@ -26,8 +26,8 @@ type Secure struct {
 	Server *tls.Config
 	// Plain accepts plain text beside TLS (portUnification).
 	Plain bool
-	// Detection is how long who connected may wait before he shows whether he
-	// speaks TLS (handshakeDetectionTimeoutMillis); less than 1 s counts as that.
+	// Detection is the time a peer has after connecting to show whether it speaks TLS
+	// (handshakeDetectionTimeoutMillis); less than 1 s counts as 1 s.
 	Detection time.Duration
 	// Verify checks the certificate of a peer that connected from an address and
 	// whose configured hosts are known. It may be nil.
@@ -69,8 +69,8 @@ func (s *Secure) dialled(ctx context.Context, c net.Conn, addr string) (net.Conn
 	return conn, nil
 }
 
-// explained says what a failure of TLS means for who has to mend it, and leaves
-// out ports that are other ones at each try.
+// explained says what a TLS failure means for the administrator, and leaves out ports,
+// which differ at each attempt.
 func explained(err error) error {
 	var op *net.OpError
 	plain := tls.RecordHeaderError{}

@@ -313,8 +313,8 @@ type undecided struct {
 func (u *undecided) SetDeadline(t time.Time) error { u.deadline = t; return nil }
 func (u *undecided) Read([]byte) (int, error)      { return 0, os.ErrDeadlineExceeded }
 
-// TestDetectionTimeout: on a port for TLS and plain text a connection may wait for as long as configured, but no less than
-// the usual time, until it shows which of both it is.
+// TestDetectionTimeout: on a port for TLS and plain text a connection may wait for as long as configured, but no less
+// than the usual time, until it shows which of both it is.
 func TestDetectionTimeout(t *testing.T) {
 	t.Parallel()
 	for detection, want := range map[time.Duration]time.Duration{0: dialTimeout, dialTimeout / 2: dialTimeout, 9 * time.Second: 9 * time.Second} {

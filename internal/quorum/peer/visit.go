@@ -59,7 +59,7 @@ func (t *transport) visitOne(r *remote, payload []byte) {
 		if err == nil {
 			return
 		}
-		var refused *refusedError // else the connection for messages tells why there is none
+		var refused *refusedError // other errors are logged by the connection for messages
 		if errors.As(err, &refused) && t.logRate.due(fmt.Sprintf("visit %d %v", r.id, err), time.Now()) {
 			t.log.Warn("a member doesn't let this server follow without being a member", "peer", r.id, "err", err)
 		}

@@ -104,7 +104,8 @@ func (g *generator) quota(conn int) {
 		data = fmt.Sprintf("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", g.r.IntN(8)-1)
 	}
 	if g.chance(5) {
-		data = pick(g, "", "count=1", "bytes=5", "count=1,bytes=2,count=3", "count=1;bytes=2", "countHardLimit=1") // what is no number ends Apache
+		// what is no number ends Apache
+		data = pick(g, "", "count=1", "bytes=5", "count=1,bytes=2,count=3", "count=1;bytes=2", "countHardLimit=1")
 	}
 	if g.late() && g.chance(20) {
 		g.overLimit(conn)

@@ -202,8 +202,8 @@ const (
 	onIt
 )
 
-// exposures are permission x scheme x place. What the bits mean on the parent, and how they work together, is asked with
-// the first two schemes alone.
+// exposures are permission x scheme x place. What the bits mean on the parent, and how they work together, is asked
+// with the first two schemes alone.
 func exposures() []exposure {
 	var all []exposure
 	for i, g := range grants() {
