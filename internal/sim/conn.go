@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/zooid-project/zooid/internal/replica"
@@ -156,10 +157,10 @@ func (k *conn) read() {
 	k.serverIn = append(k.serverIn[:0:0], k.serverIn[used:]...)
 	k.flush()
 	switch {
-	case err == replica.ErrUntold:
+	case errors.Is(err, replica.ErrUntold):
 		k.w.stats.Untold++
 		k.w.after(untoldPause, k.wake)
-	case err == replica.ErrPaced:
+	case errors.Is(err, replica.ErrPaced):
 		k.w.stats.Paced++
 		k.w.after(int64(k.serving.Pause()), k.wake)
 	case err != nil:

@@ -595,7 +595,7 @@ func (l *life) readSnapshot(index uint64) ([]byte, error) {
 	}
 	defer snap.Close()
 	b := make([]byte, snap.Size())
-	if _, err := snap.ReadAt(b, 0); err != nil && err != io.EOF {
+	if _, err := snap.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return b, nil

@@ -11,7 +11,7 @@ import (
 // no retry of a failed sync: an interrupted one has not reported anything yet.
 func uninterrupted(call func() error) error {
 	for {
-		if err := call(); err != unix.EINTR {
+		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -53,8 +53,7 @@ func (f osFile) Direct(on bool) bool {
 	return err == nil
 }
 
-// WriteOut does without the flush of the drive's cache and the metadata, which make Fdatasync too dear for small
-// pieces.
+// WriteOut leaves out the flush of the drive's cache and the metadata: for small pieces Fdatasync costs too much.
 func (f osFile) WriteOut(off, size int64) error {
 	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := uninterrupted(func() error { return unix.SyncFileRange(int(f.Fd()), off, size, wait) })
