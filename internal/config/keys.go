@@ -51,7 +51,9 @@ type key struct {
 
 // The reasons shared by several rows.
 const (
-	whyGroups     = "hierarchical quorums are not supported; every voter counts one, so remove group and weight lines"
+	whyGroups = "hierarchical quorums are not supported: every voter counts one. Remove the group and weight lines. Instead run as many voters " +
+		"in each place as it should count (one or two in each of three places survive the loss of any one place), " +
+		"and make all other servers observers (server.N=...:observer)"
 	whyTuning     = "it tunes threads and buffers that Apache's server has and this one has not"
 	whyElection   = "elections and followers work differently here and need no tuning of this kind"
 	whyPauses     = "it watches the pauses of a Java virtual machine"

@@ -33,3 +33,23 @@ func TestLogNamesTheLeader(t *testing.T) {
 		}
 	}
 }
+
+// TestClientsLeaveWithoutALeader: clients stay for the patience, which is syncLimit, and go then.
+func TestClientsLeaveWithoutALeader(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	c := s.client(nil)
+	s.apply(s.forward()...)
+	if !c.Established() || c.Ending() != "" {
+		t.Fatalf("established: %t; ending: %q", c.Established(), c.Ending())
+	}
+	s.r.Lead(quorum.Leadership{Term: s.term})
+	lost := s.r.leaderlessSince
+	const patience = 4000
+	if s.r.CheckQuorum(lost+patience-1, patience); c.Ending() != "" {
+		t.Errorf("it goes before the patience is over: %q", c.Ending())
+	}
+	if s.r.CheckQuorum(lost+patience, patience); c.Ending() == "" {
+		t.Error("it stays when the patience is over")
+	}
+}
