@@ -22,10 +22,10 @@ const (
 )
 
 // await waits until c, a client of host, is connected or ctx ends. It gives up as
-// soon as every server has failed in a way that another attempt doesn't mend. At a
-// terminal it says what is wrong when that takes long.
+// soon as every server has failed in a way that another attempt doesn't mend. When
+// that takes long it says what is wrong, and at a terminal what to do about it.
 func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
-	begun, told := time.Now(), !s.out.ErrTerm || s.out.JSON
+	begun, told := time.Now(), s.out.JSON
 	for {
 		step, cancel := context.WithTimeout(ctx, waitStep)
 		err := c.Wait(step)
@@ -37,7 +37,11 @@ func (s *shell) await(ctx context.Context, c *zk.Client, host string) error {
 		if !told && time.Since(begun) >= silentPatience {
 			told = true
 			trouble := s.notConnected(host, err)
-			s.out.Messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
+			if s.out.ErrTerm {
+				s.out.Messagef("%s\n  hint: %s\nwaiting for up to %v; Ctrl-C gives up", trouble, trouble.hint(), s.opt.timeout)
+			} else {
+				s.out.Messagef("%s; waiting for up to %v", trouble, s.opt.timeout)
+			}
 		}
 	}
 }

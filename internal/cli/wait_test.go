@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,5 +149,54 @@ func TestPromptNamesServer(t *testing.T) {
 	}
 	if want := "(CONNECTING, lost " + at + ") 0] "; !strings.HasSuffix(v.s.prompt(), want) {
 		t.Errorf("got %s, want %s", v.s.prompt(), want)
+	}
+}
+
+// signalled is an output that says when it holds a text.
+type signalled struct {
+	mu   sync.Mutex
+	text strings.Builder
+	want string
+	said chan struct{} // closed then
+}
+
+func (o *signalled) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := strings.Contains(o.text.String(), o.want)
+	o.text.Write(b)
+	if !before && strings.Contains(o.text.String(), o.want) {
+		close(o.said)
+	}
+	return len(b), nil
+}
+
+// TestWaitIsTold: where the errors go to a file, too, a line says that the shell waits for a connection, and why. The
+// server lets nobody in before it is written.
+func TestWaitIsTold(t *testing.T) {
+	t.Parallel()
+	errs := &signalled{want: "waiting for up to 1h0m0s\n", said: make(chan struct{})}
+	at := startZooid(t)
+	shut := freeport.Serve(t, func(c net.Conn) {
+		select {
+		case <-errs.said:
+		default:
+			return
+		}
+		server, err := net.Dial("tcp", at)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, c)
+			server.Close()
+		}()
+		_, _ = io.Copy(c, server)
+	})
+	var out strings.Builder
+	code := Main([]string{"-server", shut, "-timeout", "3600000", "ls", "/"}, Streams{In: strings.NewReader(""), Out: &out, Err: errs}, "TEST")
+	if code != 0 || out.String() != "[zookeeper]\n" || !strings.HasPrefix(errs.text.String(), "no connection to "+shut) {
+		t.Errorf("exit code %d: %s%s", code, &out, &errs.text)
 	}
 }
