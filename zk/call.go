@@ -10,7 +10,7 @@ import (
 
 // A call is one request on its way: encoded by its caller, queued and sent by
 // the session, completed by the connection's reader (or by the session's end).
-// Whoever completes it touches it no more.
+// Nothing changes a call after it is completed.
 type call struct {
 	op   jute.Op
 	path string // as the caller gave it, for errors; "" if the operation has none

@@ -28,9 +28,10 @@
 //	zk.Options{SASL: zk.DigestMD5("app", "secret")} // a user of the servers' login file
 //	zk.Options{TLSConfig: &tls.Config{...}} // a certificate
 //
-// [Client.AddAuth] adds to the first. Other SASL mechanisms, such as Kerberos, are a
-// [SASLMechanism] that the program brings. Credentials that a server refuses end the
-// client with [ErrAuthFailed].
+// [Client.AddAuth] adds to the first. Packages [github.com/zooid-project/zooid/zk/scram] and
+// [github.com/zooid-project/zooid/zk/kerberos] have further SASL mechanisms, and a program
+// can bring its own [SASLMechanism]. Credentials that a server refuses end the client with
+// [ErrAuthFailed].
 //
 // # Calls
 //

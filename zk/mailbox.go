@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A mailbox is the queue between the connection's reader, which must never
-// wait, and a user who reads when it pleases. It grows up to max items; then
-// overflow replaces them all by one item that says so.
+// A mailbox is the queue between the connection's reader, which must never wait, and a user
+// that may be slow. It grows up to max items; one more replaces them all by the item overflow.
 type mailbox[T any] struct {
 	max      int
 	overflow func(dropped []T) T

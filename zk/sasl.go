@@ -12,33 +12,31 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// A SASLMechanism is a way to prove to a server who the client is (Options.SASL).
-// [DigestMD5] is one; a program that needs Kerberos (GSSAPI) brings its own. Its
-// methods may be called from any goroutine.
+// A SASLMechanism authenticates the client to a server (Options.SASL). [DigestMD5] is one;
+// the packages zk/scram and zk/kerberos have others. Its methods may be called from any
+// goroutine.
 type SASLMechanism interface {
 	// Name is what errors call the mechanism, such as "DIGEST-MD5".
 	Name() string
 
 	// Begin starts a login on a new connection to server, a host:port as the
-	// connect string has it. Its error is one of this attempt: the client tries
-	// the next server.
+	// connect string has it. An error ends this attempt only: the client tries the next server.
 	Begin(server string) (SASLLogin, error)
 }
 
 // A SASLLogin is the client's half of one login.
 type SASLLogin interface {
-	// Step takes the server's token, nil at first, and returns the one to send
-	// next; nil is not sent, an empty one is. Done says that the client's half is
-	// over: if there is a token too, the login has succeeded once the server
-	// takes it. An error says that the server's token makes no sense, and costs
-	// the connection. Challenge is valid until Step returns.
+	// Step takes the server's token, nil at first, and returns the one to send next. It sends
+	// an empty token, but not a nil one. Done says that the client's half is over: if there is
+	// a token as well, the login succeeds once the server accepts it. An error says that the
+	// server's token is invalid, and ends the connection. Challenge is valid until Step returns.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 
-// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831): user and password, which
-// is never sent, and a server that must prove that it knows it too. Servers have
-// it if their login file names a user of this name; Apache's since 3.9 only with
-// zookeeper.fips-mode=false. It rests on MD5, so use TLS where others can listen.
+// DigestMD5 returns the mechanism DIGEST-MD5 (RFC 2831). It never sends the password, and
+// the server must prove that it knows the password too. Servers offer it if their login file
+// names the user; Apache's since 3.9 only with zookeeper.fips-mode=false. It is based on MD5,
+// so use TLS where others can listen.
 func DigestMD5(user, password string) SASLMechanism { return digestMD5{user, password} }
 
 type digestMD5 struct{ user, password string }

@@ -97,9 +97,9 @@ func (w *Watch) Close() {
 	w.s.endWatch(w, ErrWatchEnded)
 }
 
-// CloseOnDone closes the watch when ctx ends, and returns it. A watch that has
-// ended for another reason leaves nothing behind in ctx. Of several calls the last
-// one counts.
+// CloseOnDone closes the watch when ctx ends, and returns it. A watch that has ended for
+// another reason leaves nothing behind in ctx. If it is called more than once, the last call
+// counts.
 func (w *Watch) CloseOnDone(ctx context.Context) *Watch {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

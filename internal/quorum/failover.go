@@ -31,8 +31,7 @@ const (
 	// voteTicks is the time for an election that has begun, in which two servers
 	// write their votes to their disks.
 	voteTicks = 2
-	// turnTicks is how long servers take turns. What they wait for needs no longer:
-	// a reconnection, a slow write.
+	// turnTicks is how long servers take turns: enough for a reconnection or a slow write.
 	turnTicks = 40
 )
 

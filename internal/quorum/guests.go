@@ -207,7 +207,7 @@ func (l *Loop) guestCount() (n int) {
 	return n
 }
 
-// arrivingGuest returns a server that is to be a guest and is none yet, or 0.
+// arrivingGuest returns a server that is to become a guest, or 0.
 func (l *Loop) arrivingGuest() uint64 {
 	if l.guestCount() >= guestsMax {
 		return 0

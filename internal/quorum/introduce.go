@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// A server that was away while the membership changed may know few of those that are
-// members now. It refuses the new leader, which isn't in its configuration, and so
-// never learns more. So each server tells those that it is connected to the addresses
-// of the members as it knows them, at first and whenever they change. The other takes
-// those of servers that it has no address of, from one that it knows. Who is a member,
-// the log alone decides.
+// A server that was away while the membership changed may know few of the present members.
+// It refuses the new leader, which isn't in its configuration, and so never learns more. So
+// each server sends its peers the addresses of the members, as it knows them, on connecting
+// and whenever they change. A server accepts, from a peer that it knows, the addresses of
+// servers that it has no address of. Only the log decides which servers are members.
 //
 //	frame    for each member: id(8) addresses(1), for each of these: length(2) text
 

@@ -252,8 +252,8 @@ func (l *Loop) othersThatVote() []uint64 {
 }
 
 // knowsAll reports whether raft knows every server of the membership decided on.
-// If so the first step is made as soon as it is applied: whoever removes a server
-// stops it next. Who joins has time, and asks first.
+// If so the first step is made as soon as it is applied: an operator who removes a server
+// stops it next. A server that joins has time, and asks first.
 func (l *Loop) knowsAll() bool {
 	return !slices.ContainsFunc(l.wanted, func(m Member) bool { return !contains(l.conf, m.ID) })
 }

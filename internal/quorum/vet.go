@@ -232,7 +232,7 @@ func (v vetting) checkSnapshot(m *pb.Message) error {
 		err = conf.Equivalent(t.ConfState())
 	}
 	if err != nil {
-		return fmt.Errorf("its membership %v is none: %w", conf, err)
+		return fmt.Errorf("its membership %v is invalid: %w", conf, err)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestVetting(t *testing.T) {
 		{"a file without a snapshot", said(pb.MsgHeartbeat, 5, nil), true, "don't belong together"},
 		{"without this server", said(pb.MsgSnap, 5, snapshot(voters(2, 3), 20, 5)), true, "not this server"},
 		{"without voters", said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Learners: []uint64{1}}, 20, 5)), true, "no voters"},
-		{"who votes and doesn't", said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{1}}, 20, 5)), true, "is none"},
+		{"who votes and doesn't", said(pb.MsgSnap, 5, snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{1}}, 20, 5)), true, "is invalid"},
 		{"of index 0", said(pb.MsgSnap, 5, snapshot(voters(1), 0, 5)), true, "of index 0"},
 		{"of a later term", said(pb.MsgSnap, 5, snapshot(voters(1), 20, 6)), true, "of term 6"},
 

@@ -30,8 +30,8 @@ type memoryAccount struct {
 	refused   atomic.Int64
 }
 
-// AccountMemory adds the account up, of which peers is what the connections to them
-// take, and takes the step that follows from the limit.
+// AccountMemory adds the account up and takes the step that follows from the limit. peers is
+// the memory of the connections to peers.
 func (r *Replica) AccountMemory(peers, limit int64) (memory.Use, memory.Step) {
 	u := r.memoryUse()
 	u.Peers = peers

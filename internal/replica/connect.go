@@ -314,8 +314,8 @@ func (r *Replica) ended(res *tree.Result, now int64) {
 }
 
 // Disconnected forgets a client whose socket is gone. Its session lives on until
-// it expires or reconnects. What it has asked for and isn't proposed yet is dropped, unless it
-// has asked to close its session, which comes behind its other writes.
+// it expires or reconnects. Its requests that aren't proposed yet are dropped, unless one of
+// them closes its session, which comes behind its other writes.
 func (r *Replica) Disconnected(c *Client) {
 	r.mu.Lock()
 	if r.clients[c.id] == c && c.unrecorded {

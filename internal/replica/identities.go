@@ -45,8 +45,8 @@ func (e *expiring) note(c *Client, proof *auth.Proof) {
 	e.clients[c] = ends
 }
 
-// ExpireIdentities closes the connections of which an identity has ended at the time now (ns
-// since 1970). What they have sent before is done.
+// ExpireIdentities closes the connections with an identity that has expired at the time now
+// (ns since 1970). Requests that they sent before are carried out.
 func (r *Replica) ExpireIdentities(now int64) {
 	e := &r.expiring
 	e.mu.Lock()

@@ -38,7 +38,7 @@ const (
 	readWorkMin   = 256
 	readWorkInput = 8
 	// longReadZnodes and longReadInput make a read long that waits behind a write:
-	// the znodes and the bytes of the request it looks at. What is shorter may be
+	// the znodes and the bytes of the request it looks at. A shorter one may be
 	// answered while the replica is held alone.
 	longReadZnodes = 1024
 	longReadInput  = 4 << 10

@@ -14,8 +14,8 @@ func (r *Replica) Membership(known int64) (*quorum.Membership, int64) {
 	text, config := r.tree.Members()
 	change, changing := r.tree.Change()
 	r.mu.RUnlock()
-	// Of all states the tree goes through no two have the same version: the ids and
-	// the versions of the config are zxids, each larger than the one before.
+	// No two states of the tree have the same version: the ids and the versions of the config
+	// are zxids, each larger than the one before.
 	version := 2 * max(config, change.ID)
 	if change.Named {
 		version++

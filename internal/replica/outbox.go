@@ -208,7 +208,7 @@ func (o *outbox) take() (b []byte, waited int64) {
 	return b, waited
 }
 
-// takeOne takes one entry, of which nothing may be left; mu is held.
+// takeOne takes one entry, which may be empty by now; mu is held.
 func (o *outbox) takeOne() (b []byte, waited int64) {
 	now, first := o.now(), o.first != nil
 	if first {

@@ -9,15 +9,15 @@ import (
 
 // No request waits for the log longer than its session's timeout. A client that gets no answer
 // for as long has given its connection up, or ought to: its connection is closed, so that it asks
-// again, maybe another server. That what it asked for isn't answered by an error keeps the order
-// of replies; what isn't proposed yet is dropped with the connection (see Disconnected).
+// again, maybe another server. An error as the answer would break the order of replies. Requests
+// that aren't proposed yet are dropped with the connection (see Disconnected).
 //
-// The time counts from the last answer of the connection. One that sends more at once than is
-// answered within the timeout gets answers all the time, and needs no help. Nor does one that
-// doesn't read its answers: the shell's deadline for writing is for that.
+// The time counts from the last answer of the connection. A client that sends more at once than
+// is answered within the timeout keeps getting answers and needs no help. A client that doesn't
+// read its answers is closed by the shell's write deadline.
 //
-// While the replica keeps a connection waiting and so doesn't read it, its client can't be heard.
-// That is no silence of the client's: an answer counts as a sign of life then (see stir).
+// While the replica keeps a connection waiting it doesn't read it, so it can't hear the client.
+// An answer counts as a sign of life then (see stir).
 
 // EndOverdue closes the connections whose oldest request has waited for its session's timeout at
 // now (ns).

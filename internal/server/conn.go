@@ -29,9 +29,9 @@ const (
 )
 
 // serve is the life of one connection, on a goroutine of its own; secure says that
-// it begins with a TLS handshake. What is done once returns before the first
-// request is awaited, and few frames are below a read: then what an idle connection
-// has on its stack fits into the smallest there is, which is half of its memory.
+// it begins with a TLS handshake. Work that is done once returns before the first
+// request is awaited, and few frames are below a read: so the stack of an idle connection
+// is the smallest there is, which is half of its memory.
 func (s *Server) serve(nc net.Conn, secure bool) {
 	conn, c, in := s.open(nc, secure)
 	if c != nil {
@@ -373,7 +373,7 @@ func (s *Server) delivered(c *replica.Client) {
 	}
 }
 
-// flushFrom goes on with what TakeOutput returned, of which some is sent.
+// flushFrom goes on with output that TakeOutput returned and that is partly sent.
 func (s *Server) flushFrom(nc net.Conn, c *replica.Client, out []byte, sent int, last bool) bool {
 	for {
 		if last {

@@ -41,8 +41,8 @@ func (s *Server) recheck() {
 	}
 }
 
-// closeWithdrawn closes the connections of clients that wouldn't be who they are if they logged in now. What they have
-// sent before is done.
+// closeWithdrawn closes the connections of clients that would no longer get their identities if they logged in now.
+// Requests that they sent before are carried out.
 func (s *Server) closeWithdrawn() {
 	for _, c := range s.replica.Clients() {
 		if c.Withdrawn == nil || c.Ending() != "" {

@@ -23,7 +23,7 @@ func PeekSnapshot(fsys FS, dir string) (*Snapshot, error) {
 	return nil, fmt.Errorf("open snapshot in %s: there is none: %w", dir, fs.ErrNotExist)
 }
 
-// NewestSnapshot returns what the newest verified snapshot is of; ok is false if there is none.
+// NewestSnapshot returns the Meta of the newest verified snapshot; ok is false if there is none.
 func (d *Dir) NewestSnapshot() (meta Meta, ok bool) {
 	d.log.mu.RLock()
 	defer d.log.mu.RUnlock()

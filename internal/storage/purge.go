@@ -105,8 +105,8 @@ func (d *Dir) forgetBelow(index uint64) (below []uint64) {
 	return below
 }
 
-// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. Of more than
-// that it goes back when they outgrow it: an Append waits meanwhile.
+// placesCopied is how many places purge copies, in microseconds, to give the memory of the others back. An Append
+// waits for that, so with more places the memory is given back only when they outgrow it.
 const placesCopied = 1 << 14
 
 // purge gives up the segments all of whose entries are at or below index; never the active one.

@@ -118,7 +118,7 @@ func (r *recovery) checkHeaders() error {
 	b := make([]byte, sectorSize)
 	for i, s := range r.segments {
 		if i > 0 && s.number != r.segments[i-1].number+1 {
-			// Of segments made void by a reset some may be gone: they are judged in applyReset.
+			// Some of the segments that a reset made void may be gone: applyReset judges them.
 			if !r.resetFrom(i) {
 				return damaged(filepath.Join(r.path, segmentName(r.segments[i-1].number+1)), 0, "the log segment is missing, later ones exist")
 			}

@@ -21,9 +21,8 @@ const (
 	zeroStep = writeOutStep
 )
 
-// spares keeps the files that become segments. What makes them worth keeping is that every
-// block of theirs was written before: an fdatasync on them has no metadata to
-// journal. What they contain means nothing.
+// spares keeps the files that become segments. All their blocks have been written before, so
+// that an fdatasync on them has no metadata to journal. Their content means nothing.
 type spares struct {
 	fs    FS
 	path  string
@@ -105,8 +104,8 @@ func (s *spares) nameLocked() string {
 	return name
 }
 
-// take returns the path of a spare, made now if there is none. On a full disk what a snapshot has made superfluous
-// goes, and after that the reserve, for a segment of the least size.
+// take returns the path of a spare, made now if there is none. On a full disk it removes segments that a snapshot has
+// made superfluous, and then the reserve, to make one of the least size.
 func (s *spares) take(size, least int64) (string, error) {
 	s.wait()
 	s.mu.Lock()

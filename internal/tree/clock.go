@@ -21,8 +21,8 @@ func (t *Tree) advance(ms int64) {
 }
 
 // changed returns when a znode was changed last, for how long it has been idle at now.
-// What was changed at a time that is still to come counts as changed when the time was
-// set back: it lives on for its whole time from then.
+// A znode whose change lies in the future counts as changed when the time was set back: it
+// lives on for its whole time from then.
 func (t *Tree) changed(n *node, now int64) int64 {
 	if back := t.position.back; n.mtime > now && back != 0 {
 		return back

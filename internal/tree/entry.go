@@ -74,8 +74,8 @@ func RecordSize(q *Request) int {
 }
 
 // CutRecords cuts records behind the fewest that have aim bytes or more, or behind all
-// of them if they have less. What begins with a record of the other kind is rewritten,
-// so that each of both parts may be copied alone.
+// of them if they have less. A first record of the other kind is rewritten, so that each
+// part may be copied alone.
 func CutRecords(records []byte, aim int) (head, rest []byte) {
 	r := RecordsOf(records)
 	var q Request

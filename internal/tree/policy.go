@@ -25,8 +25,8 @@ func (t *Tree) takesPolicy(path string, data []byte) bool {
 	return err == nil
 }
 
-// readPolicy puts in force what the policy's znode holds. What can't be read is none: it came
-// from elsewhere, or from before there were policies.
+// readPolicy puts the policy of the policy's znode in force. Data that can't be parsed counts
+// as no policy: it came from elsewhere, or from before there were policies.
 func (t *Tree) readPolicy() {
 	t.policy = nil
 	if slot := t.find(policy.Path); slot != 0 && t.policies() {

@@ -17,8 +17,8 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
-// quotaFigures are what both znodes hold; -1 is none. Hard limits that are
-// written out stay so, whatever they are.
+// quotaFigures are the numbers in both znodes; -1 means none. Hard limits that are written
+// out stay written out, also without a value.
 type quotaFigures struct {
 	count, bytes, countHard, bytesHard int64
 	hasCountHard, hasBytesHard         bool

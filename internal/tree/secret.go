@@ -21,7 +21,7 @@ func (t *Tree) applySecret(body []byte, r *Result) {
 	t.rekey(newHashKey([SecretSize]byte(body)))
 }
 
-// rekey hashes everything anew. Of a new tree that is nothing; of one from before there
+// rekey hashes everything anew. A new tree has nothing to hash; for one from before there
 // were secrets it takes half a second for a million znodes, once, on all servers at the
 // same entry.
 func (t *Tree) rekey(key hashKey) {

@@ -145,8 +145,8 @@ func (s *slab[T]) peek(slot uint32) *T {
 }
 
 // from returns slot, or the first slot after it whose chunk exists; beyond used
-// there is none. It is how loops over all slots avoid the emptiness that a
-// corrupt snapshot, or a tree that shrank, may have between them.
+// there is none. Loops over all slots use it to skip the gaps that a corrupt snapshot, or a
+// tree that shrank, may leave between them.
 func (s *slab[T]) from(slot uint32) uint64 {
 	at := uint64(slot)
 	for at <= uint64(s.used) && s.chunks[at/slabSlots] == nil {

@@ -13,7 +13,7 @@ func (t *Table) hashPair(p, w ref) uint32 {
 	return uint32(maphash.Bytes(t.seed, b[:]))
 }
 
-// findRecord returns the record of a path and a watcher, none if there is none.
+// findRecord returns the record of a path and a watcher, or none.
 func (t *Table) findRecord(p, w ref) ref {
 	if p == none || w == none {
 		return none

@@ -3,7 +3,8 @@
 //
 //	zk.Options{SASL: kerberos.Login{Principal: "app@EXAMPLE.COM", Keytab: "/etc/app.keytab"}}
 //
-// Each connection gets its ticket anew, so what renews keytab or cache renews the login.
+// Each connection reads the keytab or the cache again, so a renewed one is used from the next
+// connection on.
 package kerberos
 
 import (

@@ -13,14 +13,13 @@ import (
 )
 
 // A Cache is a copy of a znode, of a znode and its children, or of a whole tree,
-// kept up to date by one watch. Reading it asks nobody.
+// kept up to date by one watch. Reading it sends no request.
 //
 // It is never ahead of the ensemble and soon catches up; changes that follow each
 // other fast may be seen as one. While the connection is lost the copy stays as it
 // is; afterwards, in a new session too if need be, everything is read again and the
-// differences are told. Only znodes this client may read are in it. Of a znode's
-// metadata, what changes with its children (NumChildren, Cversion, Pzxid) may be
-// old.
+// differences become events. It holds only znodes that this client may read. The metadata
+// that changes with a znode's children (NumChildren, Cversion, Pzxid) may be stale.
 //
 // It needs a server that knows persistent watches (3.6 or later).
 type Cache struct {

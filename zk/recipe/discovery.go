@@ -111,8 +111,8 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Instances asks the ensemble for a service's instances. Who asks often wants a
-// Provider.
+// Instances asks the ensemble for a service's instances. For frequent use a Provider is
+// cheaper.
 func (d *Discovery) Instances(ctx context.Context, name string) ([]Instance, error) {
 	c, err := d.sessions.Client(ctx)
 	if err != nil {

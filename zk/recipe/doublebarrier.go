@@ -12,9 +12,8 @@ import (
 // A DoubleBarrier lets a number of clients begin together and end together. Its
 // layout is that of Curator's DistributedDoubleBarrier and kazoo's DoubleBarrier.
 //
-// A path is good for one round. Members that leave late take down what says that
-// all are here, and could do so to the next round: give each round a path of its
-// own.
+// A path is good for one round. Members that leave late delete the znode that says that all
+// have entered, and might delete that of the next round: give each round a path of its own.
 //
 // A member whose connection is lost is still a member, and goes on waiting. One
 // whose session expires has left: its Enter or Leave fails with

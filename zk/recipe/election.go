@@ -37,8 +37,8 @@ func NewElection(sessions *zk.Sessions, path string, opt Options) *Election {
 // again or still.
 //
 // If lead returns while there is no doubt, Run resigns and returns its error;
-// who wants to lead again calls Run again. Run also returns when ctx ends, when
-// the zk.Sessions have ended, and when the server refuses what it must do.
+// to lead again, call Run again. Run also returns when ctx ends, when the zk.Sessions have
+// ended, and when the server refuses a request that it needs.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, held *Held) error) error {
 	for {
 		var held *Held

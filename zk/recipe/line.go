@@ -14,8 +14,8 @@ import (
 )
 
 // A line is a directory in which participants queue, each by an ephemeral
-// sequential znode. Who has the lowest number is first; everybody else watches the
-// one znode that is in the way, so that a release wakes one waiter and not all.
+// sequential znode. The one with the lowest number is first. Each of the others watches the
+// one znode that it waits for, so that a release wakes one waiter and not all.
 type line struct {
 	c      *zk.Client
 	dir    string
@@ -125,8 +125,8 @@ func (l *line) inTheWay(names []string, mine string) (way string, ok bool) {
 // session lasts: somebody deleted it.
 var errVanished = errors.New("the znode was deleted by somebody else")
 
-// Who deletes participants over and over would make them enter as fast as they can,
-// so each pauses before it enters again, longer each time.
+// If somebody deletes participants again and again, they would enter as fast as they can.
+// So each pauses before it enters again, longer each time.
 const (
 	vanishedPause    = time.Millisecond
 	vanishedPauseMax = time.Second
@@ -213,7 +213,7 @@ type Participant struct {
 	Token int64  // the fencing token it has, or will have once it is first
 }
 
-// participants returns the line in order. Who left while it was read is left out.
+// participants returns the line in order, without those that left while it was read.
 func (l *line) participants(ctx context.Context) ([]Participant, error) {
 	names, _, err := l.c.Children(ctx, l.dir)
 	if errors.Is(err, zk.ErrNoNode) {

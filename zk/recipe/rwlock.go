@@ -17,8 +17,8 @@ var rwMarks = marks{exclusive: []string{"__WRIT__", "__lock__"}, shared: []strin
 //
 // Its layout is that of Curator's InterProcessReadWriteLock. kazoo's WriteLock
 // takes turns with it if made with extra_lock_patterns=["__WRIT__", "__READ__"],
-// its ReadLock with ["__WRIT__"]. What happens when
-// the connection or the session is lost is said at Mutex and Held.
+// its ReadLock with ["__WRIT__"]. Mutex and Held say what happens when the connection or the
+// session is lost.
 type RWLock struct{ read, write Side }
 
 // A Side is the reading or the writing side of an RWLock.

@@ -15,8 +15,7 @@ import (
 // whose holder takes a place in path/leases and waits until there are no more
 // leases than allowed. Only that one client watches the leases.
 //
-// What happens when the connection or the session is lost is said at Mutex and
-// Held.
+// Mutex and Held say what happens when the connection or the session is lost.
 type Semaphore struct {
 	c     *zk.Client
 	path  string

@@ -287,8 +287,7 @@ func (k *Keyring) entered(id uint64) {
 	delete(k.admitted, id)
 }
 
-// admits reports whether server id may have the secret. What an operator allowed
-// holds once.
+// admits reports whether server id may have the secret. An operator's permission holds once.
 func (k *Keyring) admits(id uint64) bool {
 	k.mu.Lock()
 	until := k.admitted[id]

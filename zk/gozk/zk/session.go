@@ -78,7 +78,7 @@ func (c *Conn) finish(end zooid.State) {
 }
 
 // tellStates tells the session's changes of state that were not told yet, and
-// returns the last. Whoever is about to tell something else does it first.
+// returns the last. It is called before anything else is told.
 func (c *Conn) tellStates() zooid.State {
 	c.telling.Lock()
 	defer c.telling.Unlock()
