@@ -1,21 +1,30 @@
 package migrate
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
-	"github.com/zooid-project/zooid/internal/txnlog"
 	"github.com/zooid-project/zooid/jute"
 )
 
 // ExportOptions say what to export, and where to.
 type ExportOptions struct {
-	// Dirs are a data directory, and that of its log if it has one. A server may be running on them.
+	// Dirs are a data directory, and that of its log if it has one. A server may be running on them. They, Snapshot or
+	// Fetch say what is exported.
 	Dirs []string
+	// Snapshot is a snapshot file of Zooid's, as its admin server streams one. gzip may have compressed it.
+	Snapshot string
+	// Fetch writes such a file.
+	Fetch func(to io.Writer) error
 	// To becomes Apache's dataDir: a directory without version-2, or none yet.
 	To string
 	// Reconfigure evaluates reconfig requests in the log as the server does.
@@ -39,15 +48,32 @@ type Exported struct {
 	Unconfirmed int      // log entries that the log doesn't say to be committed; they are in it
 }
 
-// Export makes a directory on which Apache starts. It reads it again, and compares.
+// unfinishedExport is a directory within To, where files are made. They get their place once they are whole and read again.
+const unfinishedExport = "export-unfinished"
+
+// Export makes a directory on which Apache starts. It reads it again, and compares. Nothing stays of it after an error.
 func Export(o ExportOptions) (*Exported, error) {
 	stage := func(what string) {
 		if o.Stage != nil {
 			o.Stage(what)
 		}
 	}
-	stage("reading the data directory")
-	t, unconfirmed, err := txnlog.Newest(txnlog.Options{Dirs: o.Dirs, Reconfigure: o.Reconfigure})
+	final := filepath.Join(o.To, apachefiles.Version2)
+	if _, err := os.Lstat(final); err == nil {
+		return nil, fmt.Errorf("write Apache's files: %s is there already; give an empty directory, or a new one", final)
+	}
+	_, missing := os.Stat(o.To)
+	unfinished := filepath.Join(o.To, unfinishedExport)
+	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
+		return nil, fmt.Errorf("write Apache's files: %w", err)
+	}
+	defer func() {
+		os.RemoveAll(unfinished) // what is left there means nothing
+		if missing != nil {
+			os.Remove(o.To) // only if it is empty
+		}
+	}()
+	t, unconfirmed, err := o.tree(unfinished, stage)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +92,15 @@ func Export(o ExportOptions) (*Exported, error) {
 		return true
 	})
 	stage("writing Apache's files")
-	if done.Digest, err = apachefiles.Write(o.To, c); err != nil {
+	if done.Digest, err = apachefiles.Write(unfinished, c); err != nil {
 		return nil, err
 	}
 	stage("reading them again")
-	if err := done.check(o.To, c.Sessions, o.NoDigest); err != nil {
+	if err := done.check(unfinished, c.Sessions, o.NoDigest); err != nil {
 		return nil, err
+	}
+	if err := errors.Join(os.Rename(filepath.Join(unfinished, apachefiles.Version2), final), storage.OS{}.SyncDir(o.To)); err != nil {
+		return nil, fmt.Errorf("write Apache's files: %w", err)
 	}
 	return done, nil
 }
@@ -118,7 +147,7 @@ func (e *Exported) check(dir string, sessions []apachefiles.Session, noDigest bo
 		return fmt.Errorf("read what was written: %w", err)
 	case report.Mismatch != nil || state.Digest() != e.Digest || state.Len() != e.Znodes || state.Zxid != e.Zxid || report.Compared == 0 && !noDigest && e.Zxid > 0,
 		len(state.Sessions) != len(sessions) || !slices.EqualFunc(slices.Sorted(maps.Keys(state.Sessions)), sessions, func(id int64, s apachefiles.Session) bool { return id == s.ID }):
-		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Remove it, and check memory and disk", dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
+		return fmt.Errorf("what is in %s isn't what was to be written: %d znodes with Apache's digest %#x instead of %d with %#x. Nothing was exported; check memory and disk", dir, state.Len(), state.Digest(), e.Znodes, e.Digest)
 	}
 	return nil
 }

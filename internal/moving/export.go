@@ -3,15 +3,20 @@
 package moving
 
 import (
+	"bytes"
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
+	"github.com/zooid-project/zooid/internal/cli"
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -20,45 +25,60 @@ import (
 
 const exportHelp = `usage: zooid export -to APACHE_DATADIR [-nodigest] DATADIR [DATALOGDIR]
        zooid export -to APACHE_DATADIR [-nodigest] zoo.cfg
+       zooid export -to APACHE_DATADIR [-nodigest] SNAPSHOT
+       zooid export -to APACHE_DATADIR [-nodigest] [flags] http://HOST:8080
 
 Makes a data directory for Apache ZooKeeper, 3.5 or later, of one of Zooid's: of a
 stopped or a running server's, or of a copy of one. zoo.cfg names the directories of its
 server. Nothing of them is changed. APACHE_DATADIR must have no version-2.
 
+SNAPSHOT is a backup: a file as the admin server's command snapshot streams it, or one
+that gzip has compressed. A URL is that of a running server's admin server, http or
+https, which streams its snapshot: what that server has applied when it is asked.
+
   -to DIR    Apache's dataDir
   -nodigest  for servers with digest.enabled=false
 
-Every server of an ensemble gets a copy of the result: it has the epochs that Apache
-wants. What Apache has no form for is said.
+The flags of zooid cli for identities (-auth, -auth-file) and TLS (-tls…) say who asks a
+server, and how. The server wants an identity that may do everything at / (super);
+without a flag it is the certificate of -tls-cert, or the address.
 
-exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory is
-damaged or incomplete.
+Every server of an ensemble gets a copy of the result: it has the epochs that Apache
+wants. What Apache has no form for is said. What fails leaves nothing in APACHE_DATADIR.
+
+exit code: 0 exported; 1 it can't be; 2 wrong arguments; 4 the data directory or the
+snapshot is damaged or incomplete.
 `
 
 // Export runs zooid export, which makes a data directory for Apache.
 func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 	o := migrate.ExportOptions{Reconfigure: p.Reconfigure}
-	flags := flag.NewFlagSet("zooid export", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.To, "to", "", "")
-	flags.BoolVar(&o.NoDigest, "nodigest", false, "")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+	var reach cli.Access
+	words, help, err := readFlags(&reach, args, map[string]func(){"nodigest": func() { o.NoDigest = true }}, func(name, value string) error {
+		if name != "to" {
+			return fmt.Errorf("there is no flag -%s", name)
+		}
+		o.To = value
+		return nil
+	})
+	if help {
 		fmt.Fprint(stdout, exportHelp)
 		return 0
 	}
 	if err == nil && o.To == "" {
 		err = errors.New("-to must name Apache's dataDir. (Files with subtrees are made by: zooid cli export)")
 	}
-	if err != nil || flags.NArg() < 1 || flags.NArg() > 2 {
-		if err != nil {
-			fmt.Fprintf(stderr, "zooid export: %v\n\n", err)
-		}
-		fmt.Fprint(stderr, exportHelp)
+	if err == nil && (len(words) < 1 || len(words) > 2) {
+		err = errors.New("name what to export: a data directory, a zoo.cfg, a snapshot file or the URL of an admin server")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid export: %v\n\n%s", err, exportHelp)
 		return 2
 	}
-	if o.Dirs, err = sourceDirs(flags.Args()); err != nil {
-		fmt.Fprintln(stderr, "zooid export:", err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := source(ctx, &o, words, &reach); err != nil {
+		fmt.Fprintln(stderr, "zooid export:", terminal.Visible(err.Error()))
 		return 1
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(importGCPercent))
@@ -78,19 +98,48 @@ func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// sourceDirs returns the directories in the arguments, or those of the zoo.cfg there.
-func sourceDirs(args []string) ([]string, error) {
-	if st, err := os.Stat(args[0]); err == nil && st.IsDir() || len(args) == 2 {
-		return args, nil
+// configBytesMax is more than any zoo.cfg has, which tells it from a snapshot without a look inside.
+const configBytesMax = 1 << 20
+
+// source sets what is exported: the directories in the arguments, those of the zoo.cfg there, a snapshot file, or a server.
+func source(ctx context.Context, o *migrate.ExportOptions, words []string, reach *cli.Access) error {
+	if isURL(words[0]) {
+		if len(words) != 1 {
+			return errors.New("one URL is enough: every server has everything")
+		}
+		s, err := newSnapshotSource(words[0], reach)
+		if err != nil {
+			return err
+		}
+		o.Fetch = func(to io.Writer) error { return s.fetch(ctx, to) }
+		return nil
 	}
-	cfg, err := config.LoadAny(args[0], nil)
+	st, err := os.Stat(words[0])
+	switch {
+	case len(words) == 2 || err == nil && st.IsDir():
+		o.Dirs = words
+		return nil
+	case err != nil:
+		return fmt.Errorf("export %s: %w. Want a data directory, a zoo.cfg, a snapshot file, or a server's URL, which begins with http:// or https://", words[0], err)
+	case st.Mode().IsRegular() && (st.Size() > configBytesMax || !isText(words[0])):
+		o.Snapshot = words[0]
+		return nil
+	}
+	cfg, err := config.LoadAny(words[0], nil)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("take %s for a zoo.cfg, since it is no snapshot of Zooid's: %w", words[0], err)
 	}
-	if cfg.Storage.DataLogDir == cfg.Storage.DataDir {
-		return []string{cfg.Storage.DataDir}, nil
+	o.Dirs = []string{cfg.Storage.DataDir}
+	if cfg.Storage.DataLogDir != cfg.Storage.DataDir {
+		o.Dirs = append(o.Dirs, cfg.Storage.DataLogDir)
 	}
-	return []string{cfg.Storage.DataDir, cfg.Storage.DataLogDir}, nil
+	return nil
+}
+
+// isText reports whether a file is text, as a zoo.cfg is. One that can't be read counts as text.
+func isText(file string) bool {
+	b, err := os.ReadFile(file)
+	return err != nil || utf8.Valid(b) && !bytes.ContainsRune(b, 0) && !bytes.HasPrefix(b, []byte("ZOOIDSNP"))
 }
 
 // tellExported says what was exported.

@@ -46,6 +46,7 @@ func classPath(t *testing.T, version string) string {
 // A server is a running Apache.
 type server struct {
 	addr   string
+	admin  string // of a Zooid server
 	dir    string // dataDir
 	cmd    *exec.Cmd
 	exited chan struct{}

@@ -38,12 +38,15 @@ func startZooid(t *testing.T, program, dir string, lines ...string) *server {
 	t.Helper()
 	addr := freeport.Address(t)
 	_, port, _ := strings.Cut(addr, ":")
+	admin := freeport.Address(t)
+	_, adminPort, _ := strings.Cut(admin, ":")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n%s\n", dir, port, strings.Join(lines, "\n"))
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxSessionTimeout=120000\nmaxClientCnxns=0\n"+
+		"admin.enableServer=true\nadmin.serverPort=%s\nadmin.rateLimiterIntervalInMS=0\n%s\n", dir, port, adminPort, strings.Join(lines, "\n"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{addr: addr, dir: dir, exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s := &server{addr: addr, admin: admin, dir: dir, exited: make(chan struct{}), output: &bytes.Buffer{}}
 	s.cmd = exec.Command(program, "server", config, "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=3600000",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+superDigest)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
@@ -145,8 +148,8 @@ func compareReadOuts(t *testing.T, want, have map[string]string) {
 // quietly has Apache delete nothing by itself.
 const quietly = "-Dznode.container.checkIntervalMs=3600000"
 
-// TestThereAndBack moves a tree from each version to Zooid, and from Zooid to it, and compares all that
-// clients can read. A session goes on in Zooid with its ephemeral znode.
+// TestThereAndBack moves a tree from each version to Zooid, and from Zooid, from a running server and from its data
+// directory, to it, and compares all that clients can read. A session goes on in Zooid with its ephemeral znode.
 func TestThereAndBack(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -198,9 +201,14 @@ func TestThereAndBack(t *testing.T) {
 			time.Sleep(700 * time.Millisecond)
 			l.end()
 			want = readOut(t, z)
+			running := filepath.Join(t.TempDir(), "apache")
+			t.Log(command(t, program, "export", "-to", running, "-auth", "digest:super:"+superPassword, "http://"+z.admin))
 			z.kill()
 			back := filepath.Join(t.TempDir(), "apache")
 			t.Log(command(t, program, "export", "-to", back, imported))
+			apache = startApache(t, version, running, quietly)
+			compareReadOuts(t, without(want), without(readOut(t, apache)))
+			apache.kill()
 			apache = startApache(t, version, back, quietly)
 			compareReadOuts(t, without(want), without(readOut(t, apache)))
 		})

@@ -1,0 +1,123 @@
+package migrate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/zooid-project/zooid/internal/restore"
+	"github.com/zooid-project/zooid/internal/storage"
+	"github.com/zooid-project/zooid/internal/tree"
+	"github.com/zooid-project/zooid/internal/txnlog"
+)
+
+// tree returns what is exported. Files that it needs are made in a directory. unconfirmed is as in txnlog.Newest:
+// a server writes snapshots of what is committed.
+func (o *ExportOptions) tree(dir string, stage func(what string)) (t *tree.Tree, unconfirmed int, err error) {
+	file := o.Snapshot
+	switch {
+	case o.Fetch != nil:
+		stage("fetching a snapshot")
+		file = filepath.Join(dir, "snapshot")
+		if err := writeTo(file, o.Fetch); err != nil {
+			return nil, 0, err
+		}
+	case file == "":
+		stage("reading the data directory")
+		return txnlog.Newest(txnlog.Options{Dirs: o.Dirs, Reconfigure: o.Reconfigure})
+	}
+	stage("reading the snapshot")
+	shown := file
+	if o.Fetch != nil {
+		shown = "the server's snapshot"
+	}
+	t, err = readSnapshot(file, dir)
+	if damage := (*storage.DamageError)(nil); errors.As(err, &damage) {
+		damage.File = shown
+		return nil, 0, fmt.Errorf("%w. It isn't whole: it was cut short, or its bytes have changed. Take another", damage)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", shown, err)
+	}
+	return t, 0, nil
+}
+
+// writeTo makes a file of what a function writes.
+func writeTo(file string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep a snapshot: %w", err)
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// The bytes with which files begin.
+const (
+	snapshotMagic = "ZOOIDSNP"
+	gzipMagic     = "\x1f\x8b"
+)
+
+// readSnapshot reads a snapshot file of Zooid's. If gzip has compressed it, it is decompressed into a directory.
+func readSnapshot(file, dir string) (*tree.Tree, error) {
+	head, err := firstBytes(file)
+	if err == nil && bytes.HasPrefix(head, []byte(gzipMagic)) {
+		plain := filepath.Join(dir, "snapshot.plain")
+		if err := writeTo(plain, func(to io.Writer) error { return decompress(to, file) }); err != nil {
+			return nil, err
+		}
+		file = plain
+		head, err = firstBytes(file)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.HasPrefix(head, []byte(apacheMagic)):
+		return nil, errors.New("it is a snapshot of Apache's, which may need its logs to be whole: zooid import reads the dataDir that it is from")
+	case !bytes.HasPrefix(head, []byte(snapshotMagic)):
+		return nil, errors.New("it is no snapshot of Zooid's, as the admin server's command snapshot streams one")
+	}
+	snap, err := storage.PeekSnapshot(oneFile{path: file}, "")
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Close()
+	if snap.Meta.BodyFormat != tree.BodyFormat {
+		return nil, &tree.NewerError{What: fmt.Sprintf("its body's format %d (this version reads %d)", snap.Meta.BodyFormat, tree.BodyFormat), This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat)}
+	}
+	return restore.Tree(snap.Meta, snap, restore.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
+}
+
+// decompress writes what gzip has compressed.
+func decompress(to io.Writer, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err == nil {
+		_, err = io.Copy(to, r) // as much as it is: the operator's own file
+	}
+	if err == nil || errors.As(err, new(*fs.PathError)) { // of the disk
+		return err
+	}
+	at, _ := f.Seek(0, io.SeekCurrent)
+	return &storage.DamageError{Offset: at, Reason: "it can't be decompressed: " + err.Error()}
+}
+
+// oneFile is a directory that holds one snapshot, whatever the file's name is.
+type oneFile struct {
+	storage.OS
+	path string
+}
+
+// ReadDir names the file as a data directory would.
+func (f oneFile) ReadDir(string) ([]string, error) { return []string{"0000000000000001.snap"}, nil }
+
+// OpenRead opens it.
+func (f oneFile) OpenRead(string) (storage.File, error) { return f.OS.OpenRead(f.path) }
