@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/storage"
@@ -35,17 +34,15 @@ type ExportOptions struct {
 	Stage func(what string)
 }
 
-// An Exported says what was exported, and what Apache has no form for or treats otherwise.
+// An Exported says what was exported.
 type Exported struct {
 	Zxid        int64
 	Epoch       int64
 	Digest      uint64 // Apache's
 	Znodes      int
 	Sessions    int
-	Strangers   int      // sessions with a password that isn't Apache's: their clients begin new ones
-	TTLs        int      // TTL znodes, which need extendedTypesEnabled
-	Exhausted   []string // the first paths whose sequence numbers Apache can't continue
-	Unconfirmed int      // log entries that the log doesn't say to be committed; they are in it
+	Unconfirmed int // log entries that the log doesn't say to be committed; they are in it
+	NoForm
 }
 
 // unfinishedExport is a directory within To, where files are made. They get their place once they are whole and read again.
@@ -80,17 +77,7 @@ func Export(o ExportOptions) (*Exported, error) {
 	done := &Exported{Zxid: t.LastZxid(), Epoch: t.LastZxid() >> 32, Znodes: t.NodeCount(), Unconfirmed: unconfirmed}
 	c := Content(t)
 	c.NoDigest = o.NoDigest
-	t.Sessions(func(s tree.Session) bool {
-		if s.Passwd != apachefiles.Passwd(s.ID) {
-			done.Strangers++
-		}
-		return true
-	})
-	done.Sessions = len(c.Sessions)
-	t.Znodes(func(z *tree.Foreign) bool {
-		done.note(z)
-		return true
-	})
+	done.Sessions, done.NoForm = len(c.Sessions), Survey(t)
 	stage("writing Apache's files")
 	if done.Digest, err = apachefiles.Write(unfinished, c); err != nil {
 		return nil, err
@@ -124,19 +111,6 @@ func Content(t *tree.Tree) *apachefiles.Content {
 		return err
 	}
 	return c
-}
-
-// exhaustedShown is how many paths are named.
-const exhaustedShown = 10
-
-// note notes what Apache treats otherwise.
-func (e *Exported) note(z *tree.Foreign) {
-	if z.TTL != 0 {
-		e.TTLs++
-	}
-	if z.Created > 1<<31-1 && len(e.Exhausted) < exhaustedShown {
-		e.Exhausted = append(e.Exhausted, strings.Clone(z.Path))
-	}
 }
 
 // check reads what was written as Apache does.

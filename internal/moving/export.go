@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -148,14 +147,8 @@ func tellExported(w io.Writer, done *migrate.Exported, to string, took time.Dura
 	if done.Unconfirmed > 0 {
 		say("the last %d entries of the log aren't known to be committed; they are exported", done.Unconfirmed)
 	}
-	if done.Strangers > 0 {
-		say("%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired, and their ephemeral znodes stay until their timeouts", done.Strangers)
-	}
-	if done.TTLs > 0 {
-		say("%d znodes have a TTL: start Apache with -Dzookeeper.extendedTypesEnabled=true, or it deletes them", done.TTLs)
-	}
-	if len(done.Exhausted) > 0 {
-		say("sequence numbers below these znodes are beyond 2147483647, which Apache can't continue: %s", strings.Join(done.Exhausted, " "))
+	for _, line := range noForm(&done.NoForm) {
+		say("%s", line)
 	}
 	say("exported %d znodes and %d sessions into %s in %.1f s; zxid %#x, epoch %d, Apache's digest of the tree %#x",
 		done.Znodes, done.Sessions, to, took.Seconds(), uint64(done.Zxid), done.Epoch, done.Digest)

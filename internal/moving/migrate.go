@@ -56,7 +56,7 @@ func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
 	case "tail":
 		return runTail(args[1:], stdout, stderr)
 	case "back":
-		return back.Command(args[1:], p.Reconfigure, stdout, stderr)
+		return back.Command(args[1:], p.Reconfigure, p.checkBack, stdout, stderr)
 	case "shadow":
 		return Shadow(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":

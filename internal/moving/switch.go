@@ -34,7 +34,7 @@ in DIR is brought up to date first, or made. ZOOCFG is the Zooid server's zoo.cf
 dataDir must have no data of Zooid's.
 
 It refuses to begin unless the copy is caught up and its digests equal the leader's, and
-rehearses the import. Then Apache's servers are stopped, their logs show that nothing
+rehearses the import. It says what couldn't go back to Apache. Then Apache's servers are stopped, their logs show that nothing
 is missing, the copy becomes the data directory, and the Zooid server is started. Until
 that, everything is undone by starting Apache's servers again.
 
@@ -170,6 +170,7 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if err := f.rehearse(copied, o); err != nil {
 		return switchRefused, err
 	}
+	tellNoForm(f.says.say, noFormLater(f.server))
 	if f.check {
 		return switchDone, nil
 	}

@@ -22,6 +22,7 @@ import (
 )
 
 const help = `usage: zooid migrate back -quorum ADDRESS -election ADDRESS -from IP[,IP...] [-id N] ZOOCFG
+       zooid migrate back -check ZOOCFG
 
 Keeps Apache servers up to date with a Zooid server, so that an ensemble can go back to
 them. It runs beside the server of ZOOCFG, whose data directory it reads, and changes
@@ -39,17 +40,20 @@ It needs as much memory as two more copies of the tree.
   -from IP,...       the observers' addresses. Others are refused: an observer gets
                      everything, whatever the ACLs say
   -id N              Zooid's id in their configuration (0). Theirs must be higher
+  -check             say what has no form at Apache, of what the server has and of
+                     what its configuration permits, and end
 
 To go back: stop the Zooid servers, the one of ZOOCFG last, as the leader. Then interrupt this
 command (SIGINT or SIGTERM): it hands over the end of the log and says what the observers have.
 
-exit code: 0 the observers have everything; 1 they haven't, or it isn't known; 2 wrong
+exit code: 0 the observers have everything, or -check has looked; 1 they haven't, or it isn't known; 2 wrong
 arguments.
 `
 
-// Command runs zooid migrate back.
-func Command(args []string, reconfigure tree.Reconfigure, stdout, stderr io.Writer) int {
+// Command runs zooid migrate back. check does what -check is for, with the zoo.cfg, and returns the exit code.
+func Command(args []string, reconfigure tree.Reconfigure, check func(file string, stdout, stderr io.Writer) int, stdout, stderr io.Writer) int {
 	var quorum, election, from string
+	var look bool
 	o := Options{Reconfigure: reconfigure}
 	flags := flag.NewFlagSet("zooid migrate back", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -57,17 +61,18 @@ func Command(args []string, reconfigure tree.Reconfigure, stdout, stderr io.Writ
 	flags.StringVar(&election, "election", "", "")
 	flags.StringVar(&from, "from", "", "")
 	flags.Int64Var(&o.ID, "id", 0, "")
+	flags.BoolVar(&look, "check", false, "")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
 		return 0
 	}
-	if err == nil {
+	if err == nil && !look {
 		o.From, err = addresses(from)
 	}
 	switch {
 	case err != nil:
-	case quorum == "" || election == "":
+	case !look && (quorum == "" || election == ""):
 		err = errors.New("name the addresses of -quorum and -election")
 	case o.ID < 0 || o.ID > 254:
 		err = fmt.Errorf("-id %d: want 0 to 254", o.ID)
@@ -77,6 +82,9 @@ func Command(args []string, reconfigure tree.Reconfigure, stdout, stderr io.Writ
 	if err != nil {
 		fmt.Fprintf(stderr, "zooid migrate back: %v\n\n%s", err, help)
 		return 2
+	}
+	if look {
+		return check(flags.Arg(0), stdout, stderr)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -203,6 +203,11 @@ func (z *zooids) takeOver(e *ensemble, dir string) string {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	// What has no form at Apache is told before anything is stopped. New sessions' passwords have one, by the zoo.cfg.
+	warned, next := bytes.Index(out, []byte("the way back: znodes with a TTL")), bytes.Index(out, []byte("Next: Apache's servers"))
+	if warned < 0 || next < warned || bytes.Contains(out, []byte("sessions that begin in Zooid end")) {
+		t.Errorf("of the way back it says:\n%s", out)
+	}
 	text, err := os.ReadFile(pid)
 	if err != nil {
 		t.Fatal(err)
