@@ -13,6 +13,7 @@ import (
 
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/quorum"
+	"github.com/zooid-project/zooid/internal/recovery"
 	"github.com/zooid-project/zooid/internal/restore"
 	"github.com/zooid-project/zooid/internal/storage"
 	"github.com/zooid-project/zooid/internal/tree"
@@ -24,6 +25,12 @@ type ImportOptions struct {
 	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
 	// Apache's own: its files stay as they are beside the new ones.
 	Dir, LogDir string
+	// Voters are the servers that begin with the same data directory, each with a vote; empty for a server alone, which others
+	// may join.
+	Voters []uint64
+	// Copy, if not nil, is told the snapshot file of a data directory that is whole, before it gets its place or, in a
+	// rehearsal, is removed. digest is that of the tree. An error keeps it from its place.
+	Copy func(snapshot string, digest uint64, stay bool) error
 	// AcceptMismatch imports a tree that Apache's digest says is another.
 	AcceptMismatch bool
 	// Stage, if not nil, is told what begins.
@@ -155,12 +162,17 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	}()
 	so := storage.Options{Dir: made[0], LogDir: made[len(made)-1], ClusterID: cluster}
 	o.stage("writing the data directory")
-	if err := writeTree(so, t); err != nil {
+	if err := writeTree(so, t, o.Voters...); err != nil {
 		return err
 	}
 	o.stage("reading it again")
 	if err := check(so, digest, t.Digest()); err != nil {
 		return err
+	}
+	if o.Copy != nil {
+		if err := o.Copy(filepath.Join(made[0], fmt.Sprintf("%016x.snap", t.LastIndex())), t.Digest(), stay); err != nil {
+			return err
+		}
 	}
 	if !stay {
 		return nil
@@ -173,11 +185,14 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	return nil
 }
 
-// writeTree makes a data directory of a server alone whose log begins behind a snapshot of t.
-func writeTree(so storage.Options, t *tree.Tree) error {
+// writeTree makes a data directory whose log begins behind a snapshot of t: of a server alone, or of one of these voters.
+func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 	dir, err := storage.Open(so)
 	if err != nil {
 		return err
+	}
+	if len(voters) > 0 {
+		return errors.Join(recovery.Begin(dir, t, voters...), dir.Close())
 	}
 	err = quorum.Restart(dir, standaloneID, &image{t.BeginSnapshot(), storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),

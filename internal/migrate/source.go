@@ -81,15 +81,22 @@ func readSnapshot(file, dir string) (*tree.Tree, error) {
 	case !bytes.HasPrefix(head, []byte(snapshotMagic)):
 		return nil, errors.New("it is no snapshot of Zooid's, as the admin server's command snapshot streams one")
 	}
+	t, _, err := ownTree(file)
+	return t, err
+}
+
+// ownTree reads a snapshot file of Zooid's, whatever its name is.
+func ownTree(file string) (*tree.Tree, *storage.Meta, error) {
 	snap, err := storage.PeekSnapshot(oneFile{path: file}, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer snap.Close()
 	if snap.Meta.BodyFormat != tree.BodyFormat {
-		return nil, &tree.NewerError{What: fmt.Sprintf("its body's format %d (this version reads %d)", snap.Meta.BodyFormat, tree.BodyFormat), This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat)}
+		return nil, nil, &tree.NewerError{What: fmt.Sprintf("its body's format %d (this version reads %d)", snap.Meta.BodyFormat, tree.BodyFormat), This: tree.BodyFormat, Wants: int32(snap.Meta.BodyFormat)}
 	}
-	return restore.Tree(snap.Meta, snap, restore.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
+	t, err := restore.Tree(snap.Meta, snap, restore.Options(snap.ClusterID, nil, tree.FeatureLevelMax))
+	return t, &snap.Meta, err
 }
 
 // decompress writes what gzip has compressed.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/back"
@@ -16,6 +17,7 @@ const migrateHelp = `usage: zooid migrate compare [flags] A B
        zooid migrate follow [flags] ENSEMBLE DIR
        zooid migrate switch [flags] ENSEMBLE DIR ZOOCFG
        zooid migrate tail -after ZXID APACHE_DATADIR
+       zooid migrate seed ZOOCFG
        zooid migrate back [flags] ZOOCFG
        zooid migrate shadow -listen ADDRESS [flags] PRIMARY SHADOW
 
@@ -25,6 +27,7 @@ What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
   follow    keep a copy of what a running Apache ensemble has
   switch    put a Zooid server in the place of that ensemble
   tail      print the end of a stopped Apache server's log, for switch
+  seed      make the data directory of another new Zooid server, for switch
   back      keep Apache servers up to date with a Zooid server
   shadow    play the requests of Apache's clients to Zooid too; compare the replies
 
@@ -55,6 +58,8 @@ func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
 		return p.runSwitch(args[1:], stdout, stderr)
 	case "tail":
 		return runTail(args[1:], stdout, stderr)
+	case "seed":
+		return runSeed(args[1:], os.Stdin, stdout, stderr)
 	case "back":
 		return back.Command(args[1:], p.Reconfigure, p.checkBack, stdout, stderr)
 	case "shadow":

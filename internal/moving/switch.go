@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime/debug"
 	"sync"
@@ -47,8 +46,18 @@ How Apache is stopped:
                    into the file DIR/tail.ID; what to do is said when it is time
   -majority        a majority of the servers is enough; the machines of the others are dead
 
+How Zooid is started:
   -start COMMAND   starts the Zooid server, and returns (systemctl start zooid); without it,
                    you start it when you are told to
+  -seed COMMAND    ZOOCFG has several servers, and all of them are to have the data before the
+                   first client writes. The command is run by sh for each other server that
+                   votes, at once, after the data directory is made. It gets ZOOID_ID and
+                   ZOOID_HOST, and what zooid migrate seed reads:
+                   ssh $ZOOID_HOST zooid migrate seed /etc/zooid/zoo.cfg
+                   -start is run for each of the servers then, with the same variables:
+                   ssh $ZOOID_HOST systemctl start zooid
+                   Without -seed the first server serves alone until others have joined it
+
   -check           do all that comes before the stop, say how long it will take, and end
   -yes             don't ask before the stop
   -without-digests the servers are older than 3.6, or have digests disabled
@@ -72,13 +81,14 @@ const (
 // switchFlags are what the command line says.
 type switchFlags struct {
 	followFlags
-	stop, tails, start               string
+	stop, tails, start, seed         string
 	majority, check, yes, undigested bool
 
 	server  *config.Config
 	says    *sayer
 	program *Program
 	stopped time.Time // when Apache's servers were told to stop
+	seeded  []int64   // Zooid servers that may have data
 }
 
 // Times that others may take.
@@ -107,6 +117,8 @@ func (f *switchFlags) parse(args []string) (help bool, err error) {
 			f.tails = value
 		case "start":
 			f.start = value
+		case "seed":
+			f.seed = value
 		case "listen", "super":
 			return fmt.Errorf("there is no flag -%s", name)
 		default:
@@ -140,6 +152,10 @@ func (p *Program) runSwitch(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "zooid migrate switch:", runbook.Text(err))
 		return switchRefused
 	}
+	if f.seed != "" && len(f.others()) == 0 {
+		fmt.Fprintf(stderr, "zooid migrate switch: -seed is for an ensemble, and %s names no other server that votes\n", f.words[2])
+		return switchUsage
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
@@ -156,6 +172,10 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 	if err := o.Free(); err != nil {
 		return switchRefused, err
 	}
+	if f.seed != "" {
+		o.Voters = voters(f.server)
+		o.Copy = func(snapshot string, digest uint64, stay bool) error { return f.seeds(ctx, snapshot, digest, stay) }
+	}
 	copied, end, err := f.begin(ctx)
 	if err != nil {
 		return switchRefused, err
@@ -171,6 +191,9 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 		return switchRefused, err
 	}
 	tellNoForm(f.says.say, noFormLater(f.server))
+	if f.seed == "" && f.server.Quorum.Distributed {
+		f.says.say("without -seed, what clients write is on the disk of one server until a second one has joined it")
+	}
 	if f.check {
 		return switchDone, nil
 	}
@@ -181,7 +204,7 @@ func (f *switchFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer
 		return switchRefused, err
 	}
 	if err := f.takeOver(ctx, copied, end, o); err != nil {
-		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server", err)
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Apache's servers again. They have everything, and nothing was begun on the Zooid server%s", err, f.planted())
 	}
 	return f.startServer(ctx, stderr)
 }
@@ -359,50 +382,6 @@ func silent(ctx context.Context, e *follow.Ensemble, tails map[int64]*apachefile
 	}
 	wg.Wait()
 	return all
-}
-
-// startServer starts the Zooid server, or has it started, and waits until it serves.
-func (f *switchFlags) startServer(ctx context.Context, stderr io.Writer) (int, error) {
-	back := "Don't start Apache's servers now: the way back from here is zooid export (docs/migration.md)."
-	if f.start == "" {
-		f.says.say("Last step, which ends the possibility to undo by starting Apache: start the Zooid server now.\n    zooid server " + terminal.Quoted(f.words[2]))
-	} else {
-		f.says.say("last step, which ends the possibility to undo by starting Apache: " + f.start)
-		cmd := exec.CommandContext(ctx, "sh", "-c", f.start)
-		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
-		if err := cmd.Run(); err != nil {
-			return switchSilent, fmt.Errorf("start the Zooid server: %w. Start it by hand: zooid server %s. Its data directory is whole. %s", err, terminal.Quoted(f.words[2]), back)
-		}
-	}
-	if own, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); f.server.Client.Port < 0 && !f.server.Admin.Enabled && (!ok || own.Client.IsZero()) {
-		f.says.say("the server takes clients over TLS alone and has no admin server: see in its log that it serves")
-		return switchDone, nil
-	}
-	patience := ctx
-	if f.start != "" {
-		var cancel func()
-		patience, cancel = context.WithTimeout(ctx, startTimeout)
-		defer cancel()
-	}
-	for {
-		reasons, err := f.program.Ready(patience, f.server)
-		if err == nil && len(reasons) == 0 {
-			break
-		}
-		if err == nil {
-			err = errors.New(reasons[0])
-		}
-		select {
-		case <-patience.Done():
-			return switchSilent, fmt.Errorf("the Zooid server doesn't serve: %w. %s", err, back)
-		case <-time.After(awaitPoll):
-		}
-	}
-	f.says.say(fmt.Sprintf("the Zooid server serves. From the order to stop Apache until now it took %.1f s. See that nothing starts Apache's servers again.", time.Since(f.stopped).Seconds()))
-	if f.server.Quorum.Distributed {
-		f.says.say("Start the other Zooid servers with empty data directories now, one after the other: each when zooid status shows the one before.")
-	}
-	return switchDone, nil
 }
 
 // file returns a writer as a process inherits it: who is started may write there for ever.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zooid-project/zooid/internal/config"
 	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
 	"github.com/zooid-project/zooid/internal/migrate/follow"
 	"github.com/zooid-project/zooid/internal/migrate/learner"
@@ -42,6 +43,11 @@ func TestSwitchCommand(t *testing.T) {
 		{"switch -id 0 -stop x zk1 " + dir + " " + cfg, 2, "1 to 254"},
 		{"switch -stop x zk1 " + dir + " " + cfg + "x", 1, "can't read the configuration"},
 		{"switch -stop x zk1 " + cfg + " " + cfg, 1, "not a directory"},
+		{"switch -seed y -stop x zk1 " + dir + " " + cfg, 2, "names no other server"},
+		{"seed -h", 0, "usage: zooid migrate seed"},
+		{"seed", 2, "name the zoo.cfg"},
+		{"seed " + cfg + "x", 1, "can't read the configuration"},
+		{"seed " + cfg, 1, "read a seed"},
 		{"tail -h", 0, "usage: zooid migrate tail"},
 		{"tail -after 1", 2, "name Apache's dataDir"},
 		{"tail -after x " + dir, 2, "want a zxid"},
@@ -150,6 +156,70 @@ func TestStopInterrupted(t *testing.T) {
 	}()
 	if tails, err := f.tailsOf(ctx, &e, 9); !errors.Is(err, errInterrupted) {
 		t.Errorf("%+v, %v; want %v", tails, err, errInterrupted)
+	}
+}
+
+// TestSeeds: the command of each other voter gets its id and host, and the snapshot; what fails, says nothing, or says another digest, ends
+// the switch, and names the servers that may have data.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	snapshot := filepath.Join(dir, "snapshot")
+	if err := os.WriteFile(snapshot, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := filepath.Join(dir, "zoo.cfg")
+	lines := "server.1=h1:1:2;3\nserver.2=h2:1:2;3\nserver.3=h3:1:2;3\nserver.4=h4:1:2:observer;3\nserver.5=h5:1:2;3\n"
+	err := os.WriteFile(cfg, fmt.Appendf(nil, "dataDir=%s\ninitLimit=5\nsyncLimit=2\n%s", dir, lines), 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "myid"), []byte("2"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := config.Load(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const digest = 0xabcdef
+	for name, c := range map[string]struct {
+		end  string // of the command
+		says string
+	}{
+		"all":     {`echo a banner; echo ` + seededLine(digest), ""},
+		"one not": {`test $ZOOID_ID = 5 && { echo disk full >&2; exit 3; }; echo ` + seededLine(digest), "seed the Zooid server 5: the command failed: exit status 3: disk full"},
+		"silent":  {``, "has not printed what zooid migrate seed prints"},
+		"another": {`echo ` + seededLine(digest+1), "has not printed what zooid migrate seed prints"},
+	} {
+		f, said := stopping(t, "")
+		f.server = server
+		called := filepath.Join(dir, name)
+		f.seed = `echo $ZOOID_ID $ZOOID_HOST $(wc -c) >>"` + called + `"; ` + c.end
+		err := f.seeds(t.Context(), snapshot, digest, true)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want %q", name, err, c.says)
+		}
+		if c.says == "" && !strings.Contains(said.String(), "the Zooid servers [1 3 5] have the same data") {
+			t.Errorf("%s: it says %q", name, said)
+		}
+		if undo := f.planted(); !strings.Contains(undo, "[1 3 5]") || !strings.Contains(undo, "empty their data directories") {
+			t.Errorf("%s: to undo: %q", name, undo)
+		}
+		b, err := os.ReadFile(called)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := len("zooid seed 1: stays\n")
+		for _, id := range []int{1, 3, 5} {
+			if want := fmt.Sprintf("%d h%d %d\n", id, id, 1<<20+head); !strings.Contains(string(b), want) || strings.Count(string(b), "\n") != 3 {
+				t.Errorf("%s: called %q; want %q among them", name, b, want)
+			}
+		}
+	}
+	f, _ := stopping(t, "")
+	f.server, f.seed = server, "cat >/dev/null; echo "+seededLine(digest)
+	if err := f.seeds(t.Context(), snapshot, digest, false); err != nil || f.planted() != "" {
+		t.Errorf("after a rehearsal: %v, to undo: %q", err, f.planted())
 	}
 }
 

@@ -63,14 +63,16 @@ func (s *Survivor) write(e *exchange, id, cluster uint64) error {
 	if err != nil {
 		return err
 	}
-	err = install(dir, t, id)
+	err = Begin(dir, t, id)
 	return errors.Join(err, dir.Close())
 }
 
-func install(dir *storage.Dir, t *tree.Tree, id uint64) error {
+// Begin begins the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may begin with the same
+// snapshot: that is as if all had applied one entry. A voter without it has to be one that lost its disk.
+func Begin(dir *storage.Dir, t *tree.Tree, voters ...uint64) error {
 	w, err := dir.CreateSnapshot(storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),
-		ConfState:    &raftpb.ConfState{Voters: []uint64{id}},
+		ConfState:    &raftpb.ConfState{Voters: voters},
 		FeatureLevel: uint32(t.Settings().FeatureLevel), BodyFormat: tree.BodyFormat,
 	})
 	if err != nil {

@@ -360,7 +360,7 @@ func (y *cycle) keep() {
 			os.CopyFS(filepath.Join(dir, fmt.Sprintf("zooid%d", i+1)), os.DirFS(s.dir))
 		}
 	}
-	if first, err := os.ReadFile(filepath.Join(y.z.dir, "log")); err == nil {
+	if first, err := os.ReadFile(filepath.Join(y.z.dir, "log1")); err == nil {
 		write("zooid1-first.out", first)
 	}
 	if y.back != nil {

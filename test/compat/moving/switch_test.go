@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,8 +23,8 @@ var (
 )
 
 // TestSwitch moves a running ensemble of Apache's to Zooid while clients write, hold locks and ephemeral znodes, and
-// watch: nobody loses anything, and the checker agrees. Then the one Zooid server becomes three, and loses its first leader, and
-// half of the runs go back to Apache.
+// watch: nobody loses anything, and the checker agrees. In half of the runs three Zooid servers begin with the same data; in the
+// other half one does, and becomes three. Then they lose their leader, and half of the runs go back to Apache.
 func TestSwitch(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -56,12 +55,15 @@ func switchOnce(t *testing.T, program, version string, seed uint64) {
 		time.Sleep(2 * time.Second)
 	}
 	began := time.Now()
+	z.seed = seed%2 == 1
 	out := z.takeOver(e, dir)
 	t.Logf("%v\n%s", time.Since(began), out)
-	z.join(1)
-	z.join(2)
+	if !z.seed {
+		z.join(1)
+		z.join(2)
+	}
 	time.Sleep(*switchTime / 2)
-	z.servers[0].kill() // the first leader; the others go on
+	z.servers[z.leader()].kill() // the others go on
 	time.Sleep(*switchTime / 2)
 	if seed%2 == 0 {
 		z.back(e)
@@ -123,6 +125,7 @@ type zooids struct {
 	dir     string
 	addrs   []string
 	servers [3]*server
+	seed    bool // all of them take over
 }
 
 // The lines of a configuration that say how long servers wait for each other: for tests that are to be quick, and as operators
@@ -179,27 +182,28 @@ func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 
 // switching is zooid migrate switch to the first server; flags say how Apache is stopped.
 func (z *zooids) switching(e *ensemble, dir string, flags ...string) *exec.Cmd {
-	start := fmt.Sprintf("%s server %s -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s 2>&1 & echo $! >%s", z.program, z.config(0), superDigest, z.log(), z.pid())
+	start := fmt.Sprintf("%s server %s/zoo$ZOOID_ID.cfg -Dzookeeper.DigestAuthenticationProvider.superDigest=%s >%s/log$ZOOID_ID 2>&1 & echo $! >%s/pid$ZOOID_ID", z.program, z.dir, superDigest, z.dir, z.dir)
+	if z.seed {
+		flags = append(flags, "-seed", fmt.Sprintf("test $ZOOID_HOST = 127.0.0.1 && exec %s migrate seed %s/zoo$ZOOID_ID.cfg", z.program, z.dir))
+	}
 	return exec.Command(z.program, slices.Concat([]string{"migrate", "switch", "-yes", "-start", start}, flags, []string{e.connect(), dir, z.config(0)})...)
 }
 
-func (z *zooids) log() string { return filepath.Join(z.dir, "log") }
-func (z *zooids) pid() string { return filepath.Join(z.dir, "pid") }
+func (z *zooids) log(i int) string { return filepath.Join(z.dir, fmt.Sprint("log", i+1)) }
+func (z *zooids) pid(i int) string { return filepath.Join(z.dir, fmt.Sprint("pid", i+1)) }
 
 // takeOver runs zooid migrate switch, whose commands kill Apache's servers and start the first Zooid server.
 func (z *zooids) takeOver(e *ensemble, dir string) string {
-	t, pid := z.t, z.pid()
+	t := z.t
 	t.Helper()
-	t.Cleanup(func() {
-		text, _ := os.ReadFile(pid)
-		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			syscall.Kill(n, syscall.SIGKILL)
-		}
-		if said, _ := os.ReadFile(z.log()); t.Failed() {
-			t.Logf("the first Zooid server said:\n%.6000s", said)
-		}
-	})
+	started := 1
+	if z.seed {
+		started = len(z.servers)
+	}
 	out, err := z.switching(e, dir, "-stop", z.stopping(e, "", "")).CombinedOutput()
+	for i := range started {
+		z.adopt(i)
+	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -208,27 +212,45 @@ func (z *zooids) takeOver(e *ensemble, dir string) string {
 	if warned < 0 || next < warned || bytes.Contains(out, []byte("sessions that begin in Zooid end")) {
 		t.Errorf("of the way back it says:\n%s", out)
 	}
-	text, err := os.ReadFile(pid)
+	if z.seed != bytes.Contains(out, []byte("the Zooid servers [2 3] have the same data on their disks")) {
+		t.Errorf("of the other Zooid servers it says:\n%s", out)
+	}
+	return string(out)
+}
+
+// adopt takes charge of a server that zooid migrate switch has started.
+func (z *zooids) adopt(i int) {
+	t := z.t
+	t.Helper()
+	text, err := os.ReadFile(z.pid(i))
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
+	t.Cleanup(func() {
+		if said, _ := os.ReadFile(z.log(i)); t.Failed() {
+			t.Logf("Zooid server %d said:\n%.6000s", i+1, said)
+		}
+	})
 	process, err := os.FindProcess(n)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
-	first := &server{addr: z.addrs[0], dir: z.place(0), cmd: &exec.Cmd{Process: process}, exited: make(chan struct{}), output: &bytes.Buffer{}}
+	s := &server{addr: z.addrs[i], dir: z.place(i), cmd: &exec.Cmd{Process: process}, exited: make(chan struct{}), output: &bytes.Buffer{}}
 	go func() { // it is nobody's child
 		for runs(n) {
 			time.Sleep(5 * time.Millisecond)
 		}
-		close(first.exited)
+		close(s.exited)
 	}()
-	z.servers[0] = first
-	return string(out)
+	t.Cleanup(s.kill)
+	z.servers[i] = s
 }
 
 // runs reports whether there is a process that has not ended.

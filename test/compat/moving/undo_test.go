@@ -179,7 +179,7 @@ func (u *undone) ended(t *testing.T, z *zooids, cmd *exec.Cmd, said string, word
 			t.Errorf("%s: exit code %d; want 1\n%s", u.name, code, said)
 		}
 	}
-	if _, err := os.Stat(z.pid()); err == nil {
+	if _, err := os.Stat(z.pid(0)); err == nil {
 		t.Fatalf("%s: the Zooid server was started:\n%s", u.name, said)
 	}
 	left, err := os.ReadDir(z.place(0))

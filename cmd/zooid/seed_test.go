@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/jute"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// seedlings are the servers of an ensemble that is to begin with what Apache had.
+type seedlings struct {
+	t       *testing.T
+	dir     string
+	clients []string
+	running [3]*exec.Cmd
+}
+
+func newSeedlings(t *testing.T, lines string) *seedlings {
+	t.Helper()
+	s := &seedlings{t: t, dir: t.TempDir()}
+	ports := freeport.Take(t, 9)
+	for i := range 3 {
+		s.clients = append(s.clients, "127.0.0.1:"+strconv.Itoa(ports[3*i]))
+		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d;127.0.0.1:%d\n", i+1, ports[3*i+1], ports[3*i+2], ports[3*i])
+	}
+	for i := range 3 {
+		err := os.Mkdir(s.place(i), 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(s.place(i), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
+		}
+		if err == nil {
+			err = os.WriteFile(s.config(i), fmt.Appendf(nil, "dataDir=%s\ntickTime=500\ninitLimit=20\nsyncLimit=10\n%s", s.place(i), lines), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *seedlings) place(i int) string  { return filepath.Join(s.dir, "data"+strconv.Itoa(i+1)) }
+func (s *seedlings) config(i int) string { return filepath.Join(s.dir, fmt.Sprintf("zoo%d.cfg", i+1)) }
+
+// plant runs zooid migrate seed for a server.
+func (s *seedlings) plant(i int, snapshot string, stay bool) (string, error) {
+	var in bytes.Buffer
+	if err := migrate.SendSeed(&in, snapshot, stay); err != nil {
+		return "", err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=migrate seed "+s.config(i))
+	cmd.Stdin = &in
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (s *seedlings) start(i int) {
+	s.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=server "+s.config(i))
+	log, err := os.Create(s.config(i) + ".log")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	log.Close()
+	s.running[i] = cmd
+	s.t.Cleanup(func() {
+		s.kill(i)
+		if said, _ := os.ReadFile(log.Name()); s.t.Failed() {
+			s.t.Logf("server %d said:\n%s", i+1, said)
+		}
+	})
+}
+
+func (s *seedlings) kill(i int) {
+	if cmd := s.running[i]; cmd != nil {
+		cmd.Process.Kill()
+		cmd.Wait()
+		s.running[i] = nil
+	}
+}
+
+// said reports whether a server's log has a text.
+func (s *seedlings) said(i int, text string) bool {
+	log, err := os.ReadFile(s.config(i) + ".log")
+	return err == nil && bytes.Contains(log, []byte(text))
+}
+
+// open opens a session, or resumes one.
+func (s *seedlings) open(patience time.Duration, i int, o zk.Options) (*zk.Client, error) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	return zk.Open(ctx, s.clients[i], o)
+}
+
+// apacheDir makes a dataDir of Apache's, with a session and its znode.
+func apacheDir(t *testing.T, session int64) string {
+	t.Helper()
+	dir := t.TempDir()
+	_, err := apachefiles.Write(dir, &apachefiles.Content{
+		Zxid: 0x500000007, Epoch: 5, Sessions: []apachefiles.Session{{ID: session, Timeout: 60000}},
+		Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
+			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota", "/a"} {
+				if err := visit(path, []byte(path), jute.WorldACL(jute.PermAll), &apachefiles.Stat{Czxid: 0x500000001, Mzxid: 0x500000001}); err != nil {
+					return err
+				}
+			}
+			return visit("/mine", nil, jute.WorldACL(jute.PermAll), &apachefiles.Stat{Czxid: 0x500000002, Mzxid: 0x500000002, Owner: session})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestSeededEnsemble: servers that begin with the same seed are an ensemble at once. One of them alone serves nobody, so that
+// what a client was told is on two disks; a session of Apache's goes on. A voter whose seed got lost joins with an empty directory.
+func TestSeededEnsemble(t *testing.T) {
+	t.Parallel()
+	const session = 0x100000000000001
+	for name, lines := range map[string]string{"secret": "quorum.secret=0123456789012345678901234567\n", "none": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSeedlings(t, lines)
+			lost := name == "secret" // one of the seeds
+			said := map[int]string{}
+			o := migrate.ImportOptions{
+				Apache: apachefiles.Options{Dir: apacheDir(t, session)}, Dir: s.place(0), Voters: []uint64{1, 2, 3},
+				Copy: func(snapshot string, digest uint64, stay bool) error {
+					for i := 1; i < 3; i++ {
+						if stay && lost && i == 2 {
+							continue
+						}
+						out, err := s.plant(i, snapshot, stay)
+						if err != nil || out != fmt.Sprintf("zooid seed planted: %016x\n", digest) {
+							t.Errorf("server %d: %v, %s", i+1, err, out)
+						}
+						said[i] = out
+					}
+					return nil
+				},
+			}
+			state, report, err := apachefiles.Load(o.Apache)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := o.Make(state, report.Epoch)
+			if err == nil {
+				err = made.Rehearse()
+			}
+			if err != nil || len(said) != 2 {
+				t.Fatalf("the rehearsal: %v, %v", err, said)
+			}
+			for i := range 3 {
+				if left, err := os.ReadDir(s.place(i)); err != nil || len(left) != 1 {
+					t.Errorf("a rehearsal leaves %v, %v", left, err)
+				}
+			}
+			if err := made.Write(); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := s.plant(1, filepath.Join(s.place(0), "0000000000000001.snap"), true); err == nil || !strings.Contains(out, "in use") {
+				t.Errorf("a second seed: %v, %s", err, out)
+			}
+
+			s.start(0)
+			if c, err := s.open(3*time.Second, 0, zk.Options{}); err == nil {
+				c.Close()
+				t.Error("one server of three serves")
+			}
+			s.start(1)
+			passwd := apachefiles.Passwd(session)
+			resumed, err := s.open(time.Minute, 0, zk.Options{SessionTimeout: time.Minute, Resume: zk.Session{ID: session, Passwd: passwd[:]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			stat, err := resumed.Set(ctx, "/mine", []byte("x"), -1)
+			if err != nil || stat.EphemeralOwner != session || stat.Czxid != 0x500000002 || stat.Mzxid <= 0x500000007 {
+				t.Errorf("%+v, %v", stat, err)
+			}
+			text, _, err := resumed.Get(ctx, "/zookeeper/config")
+			if err != nil || strings.Count(string(text), ":participant;") != 3 {
+				t.Errorf("the membership is %q, %v", text, err)
+			}
+			resumed.Detach()
+			s.start(2)
+			c, err := s.open(time.Minute, 2, zk.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Sync(ctx, "/"); err != nil {
+				t.Error(err)
+			}
+			c.Detach()
+			for lost && !s.said(2, "it is a member and votes") {
+				if ctx.Err() != nil {
+					t.Fatal("the server whose seed got lost gets no vote")
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			s.kill(0)
+			if c, err = s.open(time.Minute, 2, zk.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if data, _, err := c.Get(ctx, "/mine"); err != nil || string(data) != "x" {
+				t.Errorf("without the first server: %q, %v", data, err)
+			}
+			if _, err := c.Create(ctx, "/b", nil, zk.ModePersistent, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Errorf("without the first server: %v", err)
+			}
+		})
+	}
+}
+
+// TestSeedRefuses: what isn't a seed, or one for other servers, makes no data directory.
+func TestSeedRefuses(t *testing.T) {
+	t.Parallel()
+	s, imported := newSeedlings(t, ""), t.TempDir()
+	try := func(what string, in []byte, says string) {
+		t.Helper()
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS=migrate seed "+s.config(1))
+		cmd.Stdin = bytes.NewReader(in)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), says) {
+			t.Errorf("%s: %v, %s; want %q", what, err, out, says)
+		}
+		if left, err := os.ReadDir(s.place(1)); err != nil || len(left) != 1 {
+			t.Errorf("%s: it leaves %v, %v", what, left, err)
+		}
+	}
+	seed := func(voters ...uint64) []byte {
+		t.Helper()
+		var b bytes.Buffer
+		_, err := migrate.Import(migrate.ImportOptions{
+			Apache: apachefiles.Options{Dir: apacheDir(t, 7)}, Dir: filepath.Join(imported, fmt.Sprint(voters)), Voters: voters,
+			Copy: func(snapshot string, _ uint64, stay bool) error { return migrate.SendSeed(&b, snapshot, stay) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	whole := seed(1, 2, 3)
+	try("nothing", nil, "read a seed")
+	try("text", []byte("no such\nthing"), "read a seed: what comes is none")
+	try("half", whole[:len(whole)/2], "is damaged at offset")
+	try("other servers", seed(1, 2, 3, 4), "all need the same server lines")
+	try("others alone", seed(1, 3), "all need the same server lines")
+	try("a server alone", seed(), "all need the same server lines")
+}
