@@ -157,6 +157,9 @@ func (l *Leader) serve(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
+	if err := l.behind(o.id, last); err != nil {
+		return err
+	}
 	if err := l.enter(o); err != nil {
 		return err
 	}
@@ -173,6 +176,16 @@ func (l *Leader) serve(conn net.Conn) error {
 	go func() { ended <- o.read() }()
 	err = o.lead(ended)
 	return fmt.Errorf("observer %d: %w", o.id, err)
+}
+
+// behind returns an error if the state here is older than what an observer has, as it is for a moment after a start, until the
+// log has been read. A snapshot of it would leave the observer with logs that overlap: Apache reads them one after the other when
+// it starts, and does again what the first of them had done already.
+func (l *Leader) behind(id, last int64) error {
+	if zxid, _ := l.at(); last > zxid {
+		return fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it", id, uint64(last), uint64(zxid))
+	}
+	return nil
 }
 
 // enter takes an observer in. One with the same id goes: it has connected again.

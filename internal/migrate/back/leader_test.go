@@ -63,6 +63,7 @@ func TestHostileObservers(t *testing.T) {
 		"an old protocol":    {packet(learner.ObserverHello, 0, make([]byte, 8)), "older than"},
 		"no protocol":        {packet(learner.ObserverHello, 0, nil), "older than"},
 		"another history":    {hello(1, 6), "of another history"},
+		"a later zxid":       {append(hello(1, 4), packet(learner.AckEpoch, 5<<32|1<<20, jute.AppendInt(nil, 4))...), "it has to wait"},
 		"a large hello":      {packet(learner.ObserverHello, 0, make([]byte, helloBytesMax+1)), "at most 1024"},
 		"a large epoch":      {append(hello(1, 5), packet(learner.AckEpoch, 0, make([]byte, helloBytesMax+1))...), "at most 1024"},
 		"no epoch":           {append(hello(1, 5), packet(learner.Ack, 0, nil)...), "want ACKEPOCH"},
