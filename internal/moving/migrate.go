@@ -19,6 +19,8 @@ const migrateHelp = `usage: zooid migrate compare [flags] A B
        zooid migrate tail -after ZXID APACHE_DATADIR
        zooid migrate seed ZOOCFG
        zooid migrate back [flags] ZOOCFG
+       zooid migrate return [flags] -observers ID,… ZOOCFG
+       zooid migrate digest APACHE_DATADIR
        zooid migrate shadow -listen ADDRESS [flags] PRIMARY SHADOW
 
 What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
@@ -29,6 +31,8 @@ What moves a running ensemble from Apache ZooKeeper to Zooid, and back:
   tail      print the end of a stopped Apache server's log, for switch
   seed      make the data directory of another new Zooid server, for switch
   back      keep Apache servers up to date with a Zooid server
+  return    put these Apache servers in the place of Zooid
+  digest    print the digest of a stopped Apache server's files, for return
   shadow    play the requests of Apache's clients to Zooid too; compare the replies
 
 zooid migrate COMMAND -h tells more about one of them. zooid import and zooid export
@@ -62,6 +66,10 @@ func (p *Program) Migrate(args []string, stdout, stderr io.Writer) int {
 		return runSeed(args[1:], os.Stdin, stdout, stderr)
 	case "back":
 		return back.Command(args[1:], p.Reconfigure, p.checkBack, stdout, stderr)
+	case "return":
+		return p.runReturn(args[1:], stdout, stderr)
+	case "digest":
+		return runDigest(args[1:], stdout, stderr)
 	case "shadow":
 		return Shadow(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":

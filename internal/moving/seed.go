@@ -9,8 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -134,7 +132,7 @@ func (f *switchFlags) seedOne(ctx context.Context, m *config.Member, snapshot st
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
 	var out, said bytes.Buffer
-	cmd := f.forServer(ctx, f.seed, m)
+	cmd := operatorCommand(ctx, f.seed, zooidServer(m))
 	cmd.Stdout, cmd.Stderr = &atMost{b: &out, left: saidMax}, &atMost{b: &said, left: saidMax}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -155,15 +153,4 @@ func (f *switchFlags) seedOne(ctx context.Context, m *config.Member, snapshot st
 		return fmt.Errorf("the command has not printed what zooid migrate seed prints (%s), but %q: %s", seededLine(digest), out.String(), strings.TrimSpace(said.String()))
 	}
 	return nil
-}
-
-// forServer returns a command of the operator's for a Zooid server.
-func (f *switchFlags) forServer(ctx context.Context, command string, m *config.Member) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("ZOOID_ID=%d", m.ID))
-	if len(m.Addrs) > 0 {
-		cmd.Env = append(cmd.Env, "ZOOID_HOST="+m.Addrs[0].Host)
-	}
-	cmd.WaitDelay = time.Second
-	return cmd
 }

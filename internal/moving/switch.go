@@ -3,7 +3,6 @@
 package moving
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -293,19 +292,7 @@ func (f *switchFlags) ask(ctx context.Context, stdin io.Reader, copied *follow.F
 		return nil
 	}
 	f.says.say("Type yes to go on:")
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(stdin).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		if line == "yes\n" {
-			return nil
-		}
-	case <-ctx.Done():
-	}
-	return errors.New("nothing was changed: the answer wasn't yes")
+	return agreed(ctx, stdin)
 }
 
 func ids(e *follow.Ensemble) (all []int64) {

@@ -36,7 +36,7 @@ func (f *switchFlags) startAll(ctx context.Context, stderr io.Writer) error {
 	var wg sync.WaitGroup
 	for i := range servers {
 		wg.Go(func() {
-			cmd := f.forServer(ctx, f.start, &servers[i])
+			cmd := operatorCommand(ctx, f.start, zooidServer(&servers[i]))
 			cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
 			if err := cmd.Run(); err != nil {
 				errs[i] = fmt.Errorf("start the Zooid server %d: %w", servers[i].ID, err)

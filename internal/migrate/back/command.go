@@ -45,6 +45,7 @@ It needs as much memory as two more copies of the tree.
 
 To go back: stop the Zooid servers, the one of ZOOCFG last, as the leader. Then interrupt this
 command (SIGINT or SIGTERM): it hands over the end of the log and says what the observers have.
+zooid migrate return does all of that, and starts Apache, as one command.
 
 exit code: 0 the observers have everything, or -check has looked; 1 they haven't, or it isn't known; 2 wrong
 arguments.
@@ -68,7 +69,7 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 		return 0
 	}
 	if err == nil && !look {
-		o.From, err = addresses(from)
+		o.From, err = Addresses(from)
 	}
 	switch {
 	case err != nil:
@@ -95,7 +96,8 @@ func Command(args []string, reconfigure tree.Reconfigure, check func(file string
 	return 0
 }
 
-func addresses(text string) (all []netip.Addr, err error) {
+// Addresses reads the addresses of -from.
+func Addresses(text string) (all []netip.Addr, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		a, err := netip.ParseAddr(strings.TrimSpace(part))
 		if err != nil {
@@ -106,11 +108,9 @@ func addresses(text string) (all []netip.Addr, err error) {
 	return all, nil
 }
 
-func run(ctx context.Context, o Options, file, quorum, election string, stdout, stderr io.Writer) error {
-	cfg, err := config.LoadAny(file, nil)
-	if err != nil {
-		return err
-	}
+// Prepare fills in what the zoo.cfg of the server says, and listens at the addresses of -quorum and
+// -election. The caller closes both.
+func (o *Options) Prepare(cfg *config.Config, quorum, election string) (err error) {
 	if o.Dirs = []string{cfg.Storage.DataDir}; cfg.Storage.DataLogDir != cfg.Storage.DataDir {
 		o.Dirs = append(o.Dirs, cfg.Storage.DataLogDir)
 	}
@@ -122,20 +122,31 @@ func run(ctx context.Context, o Options, file, quorum, election string, stdout, 
 		client.Host = "127.0.0.1"
 	}
 	o.Ask = Asker(client.String())
+	if o.Quorum, err = net.Listen("tcp", quorum); err != nil {
+		return err
+	}
+	if o.Election, err = net.Listen("tcp", election); err != nil {
+		return errors.Join(err, o.Quorum.Close())
+	}
+	return nil
+}
+
+func run(ctx context.Context, o Options, file, quorum, election string, stdout, stderr io.Writer) error {
+	cfg, err := config.LoadAny(file, nil)
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	o.Say = func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintln(stderr, time.Now().Format(time.DateTime), terminal.OneLine(terminal.Visible(text)))
 	}
-	if o.Quorum, err = net.Listen("tcp", quorum); err != nil {
-		return err
-	}
-	defer o.Quorum.Close()
-	if o.Election, err = net.Listen("tcp", election); err != nil {
+	if err := o.Prepare(cfg, quorum, election); err != nil {
 		return err
 	}
 	defer o.Election.Close()
+	defer o.Quorum.Close()
 	done, err := Run(ctx, o)
 	if err != nil {
 		return err
@@ -143,9 +154,14 @@ func run(ctx context.Context, o Options, file, quorum, election string, stdout, 
 	if done.Strangers > 0 {
 		fmt.Fprintf(stdout, "%d sessions have passwords of Zooid's, which Apache refuses: their clients are told that they have expired\n", done.Strangers)
 	}
-	fmt.Fprintf(stdout, "the observers %d have everything: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, as Zooid's\n",
-		done.Observers, done.Znodes, done.Sessions, uint64(done.Zxid), done.Digest)
+	fmt.Fprintln(stdout, done)
 	return nil
+}
+
+// String says what the observers have.
+func (d Done) String() string {
+	return fmt.Sprintf("the observers %d have everything: %d znodes and %d sessions at zxid %#x; Apache's digest of the tree is %#x, as Zooid's",
+		d.Observers, d.Znodes, d.Sessions, uint64(d.Zxid), d.Digest)
 }
 
 // askTime is how long a server may take to answer, answerMax how much it may say.

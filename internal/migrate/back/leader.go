@@ -2,6 +2,7 @@ package back
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -426,4 +427,23 @@ func (l *Leader) reached(zxid int64) (all, have []int64) {
 		o.mu.Unlock()
 	}
 	return all, have
+}
+
+// peersNow returns the observers that are connected, by id.
+func (l *Leader) peersNow() (all []Peer) {
+	l.peers.Lock()
+	defer l.peers.Unlock()
+	for id, o := range l.observers { // sorted below
+		host, _, err := net.SplitHostPort(o.conn.RemoteAddr().String())
+		if err != nil {
+			continue
+		}
+		o.mu.Lock()
+		if o.live {
+			all = append(all, Peer{ID: id, Host: host, Zxid: o.answered})
+		}
+		o.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }

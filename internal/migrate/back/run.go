@@ -32,6 +32,22 @@ type Options struct {
 	From             []netip.Addr
 	// Say is told what happens.
 	Say func(string)
+	// Watch, if not nil, is told how far everybody is, some fifty times a second.
+	Watch func(Progress)
+}
+
+// A Progress says how far everybody is.
+type Progress struct {
+	Answer           // of the server; without a Mode it didn't answer
+	Read      int64  // zxid up to which its log was read
+	Observers []Peer // that are connected, by id
+}
+
+// A Peer is an observer that is connected.
+type Peer struct {
+	ID   int64
+	Host string // from which it has connected
+	Zxid int64  // up to which it has everything
 }
 
 // A Done says what the observers had at the end.
@@ -87,6 +103,9 @@ func readOn(ctx context.Context, s *source, o *Options) (mode string, err error)
 		a, err := s.poll(ctx, o.Ask)
 		if a.Mode != "" {
 			mode = a.Mode
+		}
+		if o.Watch != nil && err == nil {
+			o.Watch(Progress{Answer: a, Read: s.leader.state.Zxid, Observers: s.leader.peersNow()})
 		}
 		if errors.Is(err, storage.ErrTailLost) || errors.Is(err, errAgain) {
 			o.Say(err.Error())

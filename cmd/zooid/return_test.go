@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/freeport"
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/zk"
+)
+
+// homeward is a Zooid server with two observers, as which zooid migrate follow stands for Apache's.
+type homeward struct {
+	t        *testing.T
+	dir      string
+	client   string
+	quorum   string
+	election string
+}
+
+func newHomeward(t *testing.T) *homeward {
+	t.Helper()
+	ports := freeport.Take(t, 3)
+	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
+	h := &homeward{t: t, dir: t.TempDir(), client: at(0), quorum: at(1), election: at(2)}
+	h.write("zoo.cfg", fmt.Sprintf("dataDir=%s/zooid\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxSessionTimeout=120000\nsession.apachePasswords=true\n", h.dir, ports[0]))
+	h.write("apache.cfg", fmt.Sprintf("dataDir=%s/none\nclientPort=1\ninitLimit=5\nsyncLimit=5\nstandaloneEnabled=false\nserver.0=%s:%d:participant\n", h.dir, h.quorum, ports[2]))
+	return h
+}
+
+func (h *homeward) write(name, text string) {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// start runs a command of zooid whose process id goes to a file.
+func (h *homeward) start(name, args string) {
+	h.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "ZOOID_TEST_ARGS="+args)
+	log, err := os.Create(filepath.Join(h.dir, name+".log"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.write(name+".pid", strconv.Itoa(cmd.Process.Pid))
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	h.t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+	})
+}
+
+func (h *homeward) startZooid() { h.start("zooid", "server "+h.dir+"/zoo.cfg") }
+
+func (h *homeward) startObservers() {
+	for id := 1; id <= 2; id++ {
+		h.start(fmt.Sprint("apache", id), fmt.Sprintf("migrate follow -id %d %s/apache.cfg %s/apache%d", id, h.dir, h.dir, id))
+	}
+}
+
+// stop is a command that ends what start has begun.
+func (h *homeward) stop(name string) string {
+	return fmt.Sprintf("pid=$(cat %s/%s.pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.02; done", h.dir, name)
+}
+
+// back runs zooid migrate return.
+func (h *homeward) back(more ...string) (int, string) {
+	args := []string{"return", "-quorum", h.quorum, "-election", h.election, "-from", "127.0.0.1", "-observers", "1,2", "-yes"}
+	var out bytes.Buffer
+	code := mover.Migrate(append(append(args, more...), h.dir+"/zoo.cfg"), &out, &out)
+	return code, out.String()
+}
+
+// create makes a znode, and returns when the server has.
+func (h *homeward) create(path string) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	c, err := zk.Open(ctx, h.client, zk.Options{SessionTimeout: time.Minute})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer c.Detach()
+	if _, err := c.Create(ctx, path, []byte(path), zk.ModeEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestReturn: zooid migrate return ends before anything has stopped, after Zooid has, and after the observers have, and each time Zooid
+// starts again with everything; then it goes back, and the observers' files are those that an export makes.
+func TestReturn(t *testing.T) {
+	t.Parallel()
+	h := newHomeward(t)
+	h.startZooid()
+	h.create("/one")
+	h.startObservers()
+	digest := fmt.Sprintf(`; ZOOID_TEST_ARGS="migrate digest %s/apache$ZK_ID" exec %s`, h.dir, os.Args[0])
+	stopObserver := h.stop("apache$ZK_ID") + digest
+	start := "echo $ZK_HOST >" + h.dir + "/started$ZK_ID"
+	began := func() bool {
+		_, err := os.Stat(h.dir + "/started1")
+		return err == nil
+	}
+	for _, c := range []struct {
+		what string
+		args []string
+		code int
+		says []string
+		none string
+	}{
+		{"-check", []string{"-check"}, 0, []string{"the observers [1 2] have everything", "the way back: nothing that Apache has no form for"}, "Next:"},
+		{"a -stop that fails", []string{"-stop", "echo no >&2; exit 3", "-stop-observer", stopObserver, "-start", start}, 1,
+			[]string{"Next: Zooid's servers [1] are stopped", "stop the Zooid server 1: the command failed: exit status 3: no", "To undo: start Zooid's servers [1] again"}, "last step"},
+		{"a -stop that stops nothing", []string{"-stop", "true", "-stop-observer", stopObserver, "-start", start}, 1,
+			[]string{"the Zooid server still answers", "To undo: start Zooid's servers [1] again"}, "last step"},
+		{"an observer with other files", []string{"-stop", h.stop("zooid"), "-stop-observer", stopObserver + " | sed s/znodes/nodes/", "-start", start}, 1,
+			[]string{"the observers [1 2] have everything: ", "the files of observer 1 aren't Zooid's", "To undo: start Zooid's servers [1] again"}, "last step"},
+	} {
+		code, said := h.back(c.args...)
+		if code != c.code || strings.Contains(said, c.none) || began() {
+			t.Fatalf("%s: exit %d; Apache was started: %v\n%s", c.what, code, began(), said)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: no %q in\n%s", c.what, want, said)
+			}
+		}
+	}
+	h.startZooid() // which undoes it
+	h.create("/two")
+	h.startObservers()
+	code, said := h.back("-stop", h.stop("zooid"), "-stop-observer", stopObserver, "-start", start)
+	if code != 0 || !strings.Contains(said, "last step, which ends the possibility to undo") || !strings.Contains(said, "Apache's servers [1 2] were started") {
+		t.Fatalf("exit %d\n%s", code, said)
+	}
+	exported, err := migrate.Export(migrate.ExportOptions{Dirs: []string{h.dir + "/zooid"}, To: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := 1; id <= 2; id++ {
+		state, _, err := apachefiles.Load(apachefiles.Options{Dir: fmt.Sprintf("%s/apache%d", h.dir, id)})
+		if err != nil || state.Digest() != exported.Digest || state.Find("/one") == nil || state.Find("/two") == nil || len(state.Sessions) != 2 {
+			t.Errorf("observer %d: %v", id, err)
+		}
+		if host, err := os.ReadFile(fmt.Sprintf("%s/started%d", h.dir, id)); err != nil || string(host) != "127.0.0.1\n" {
+			t.Errorf("observer %d was started at %q, %v", id, host, err)
+		}
+	}
+}

@@ -1,0 +1,427 @@
+//go:build unix
+
+package moving
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/cli"
+	"github.com/zooid-project/zooid/internal/config"
+	"github.com/zooid-project/zooid/internal/migrate"
+	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/internal/terminal"
+	"github.com/zooid-project/zooid/internal/txnlog"
+)
+
+const returnHelp = `usage: zooid migrate return [flags] -observers ID,ID,… ZOOCFG
+
+Puts Apache servers that follow as observers in the place of Zooid: the way back, as one
+command. It leads the observers itself: end zooid migrate back before, which they lose
+for a moment. It runs beside the Zooid server of ZOOCFG, which must lead its ensemble, or be
+alone.
+
+It refuses to begin unless every observer named is connected and has everything. Then Zooid's
+servers are stopped, that of ZOOCFG last; the observers get the end of its log; they are stopped, and
+the digest of each one's files must be Zooid's; and they are started as an ensemble. Until that,
+everything is undone by starting Zooid's servers again.
+
+  -quorum, -election, -from, -id  as for zooid migrate back
+  -observers ID,…          all Apache servers of the ensemble to come
+  -stop COMMAND            run by sh for each Zooid server, with ZOOID_ID and ZOOID_HOST; it stops
+                           the server for good:
+                           ssh $ZOOID_HOST systemctl disable --now zooid
+  -stop-observer COMMAND   run by sh for each observer, at once, with ZK_ID and ZK_HOST; it stops
+                           the server, and then prints the digest of its files:
+                           ssh $ZK_HOST 'systemctl stop zookeeper &&
+                               zooid migrate digest /var/lib/zookeeper'
+  -start COMMAND           run by sh for each of them, at once, with ZK_ID and ZK_HOST; it gives
+                           the server the zoo.cfg of the ensemble, and starts it:
+                           ssh $ZK_HOST 'cp /etc/zookeeper/ensemble.cfg /etc/zookeeper/zoo.cfg &&
+                               systemctl enable --now zookeeper'
+  -check                   say if it could begin, and what has no form at Apache, and end
+  -yes                     don't ask before the stop
+
+exit code: 0 Apache's servers were started, or -check found nothing against it; 1 it didn't
+go back, and how to undo what was done is said; 2 wrong arguments; 3 Apache's servers were to
+start, and a command failed.
+`
+
+// returnFlags are what the command line says.
+type returnFlags struct {
+	quorum, election                string
+	stop, stopObserver, start, file string
+	observers                       []int64
+	check, yes                      bool
+
+	o       back.Options
+	server  *config.Config
+	says    *sayer
+	program *Program
+	hosts   map[int64]string // of the observers
+	stopped time.Time        // when Zooid's servers were told to stop
+}
+
+// parse reads them. help is true if they ask for the help text.
+func (f *returnFlags) parse(args []string) (help bool, err error) {
+	var none cli.Access
+	from := ""
+	switches := map[string]func(){"check": func() { f.check = true }, "yes": func() { f.yes = true }}
+	words, help, err := readFlags(&none, args, switches, func(name, value string) (err error) {
+		switch name {
+		case "quorum":
+			f.quorum = value
+		case "election":
+			f.election = value
+		case "from":
+			from = value
+		case "id":
+			f.o.ID, err = strconv.ParseInt(value, 10, 64)
+		case "observers":
+			for part := range strings.SplitSeq(value, ",") {
+				id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+				if err != nil || slices.Contains(f.observers, id) {
+					return fmt.Errorf("-observers %q: want the ids of the Apache servers, each once", value)
+				}
+				f.observers = append(f.observers, id)
+			}
+			slices.Sort(f.observers)
+		case "stop":
+			f.stop = value
+		case "stop-observer":
+			f.stopObserver = value
+		case "start":
+			f.start = value
+		default:
+			return fmt.Errorf("there is no flag -%s", name)
+		}
+		return err
+	})
+	if err == nil && !help {
+		f.o.From, err = back.Addresses(from)
+	}
+	switch {
+	case err != nil || help:
+	case f.quorum == "" || f.election == "":
+		err = errors.New("name the addresses of -quorum and -election")
+	case f.o.ID < 0 || f.o.ID > 254:
+		err = fmt.Errorf("-id %d: want 0 to 254", f.o.ID)
+	case len(f.observers) == 0:
+		err = errors.New("name all Apache servers of the ensemble to come: -observers")
+	case !f.check && (f.stop == "" || f.stopObserver == "" || f.start == ""):
+		err = errors.New("say how servers are stopped and started: -stop, -stop-observer and -start")
+	case len(words) != 1:
+		err = errors.New("name the zoo.cfg of a Zooid server")
+	default:
+		f.file = words[0]
+	}
+	return help, err
+}
+
+// runReturn puts Apache's observers in the place of Zooid.
+func (p *Program) runReturn(args []string, stdout, stderr io.Writer) int {
+	f := returnFlags{program: p}
+	help, err := f.parse(args)
+	if help {
+		fmt.Fprint(stdout, returnHelp)
+		return switchDone
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "zooid migrate return: %v\n\n%s", err, returnHelp)
+		return switchUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	f.says = &sayer{w: stderr, line: terminal.NewProgress(stderr)}
+	code, err := f.run(ctx, os.Stdin, stderr)
+	if err != nil {
+		f.says.say("zooid migrate return: " + err.Error())
+	}
+	return code
+}
+
+// run goes back.
+func (f *returnFlags) run(ctx context.Context, stdin io.Reader, stderr io.Writer) (_ int, err error) {
+	if f.server, err = config.LoadAny(f.file, nil); err != nil {
+		return switchRefused, err
+	}
+	if err := f.o.Prepare(f.server, f.quorum, f.election); err != nil {
+		return switchRefused, err
+	}
+	defer f.o.Election.Close()
+	defer f.o.Quorum.Close()
+	lead := f.lead()
+	defer lead.end()
+	if err := f.await(ctx, lead); err != nil {
+		return switchRefused, err
+	}
+	if err := f.survey(); err != nil {
+		return switchRefused, err
+	}
+	if f.check {
+		return switchDone, nil
+	}
+	f.says.say(fmt.Sprintf("Next: Zooid's servers %d are stopped. Until Apache's servers are started, this is undone by starting them again.", f.zooids()))
+	if !f.yes {
+		f.says.say("Type yes to go on:")
+		if err := agreed(ctx, stdin); err != nil {
+			return switchRefused, err
+		}
+		if err := f.await(ctx, lead); err != nil {
+			return switchRefused, err
+		}
+	}
+	if err := f.handOver(ctx, lead); err != nil {
+		return switchRefused, fmt.Errorf("%w\nTo undo: start Zooid's servers %d again. They have everything, and no Apache server has served. Let the observers go on with zooid migrate back", err, f.zooids())
+	}
+	return f.startApache(ctx, stderr)
+}
+
+// survey says what has no form at Apache.
+func (f *returnFlags) survey() error {
+	t, _, err := txnlog.Newest(txnlog.Options{Dirs: f.o.Dirs, Reconfigure: f.program.Reconfigure})
+	if err != nil {
+		return fmt.Errorf("look for what has no form at Apache: %w", err)
+	}
+	now := migrate.Survey(t)
+	tellNoForm(f.says.say, noForm(&now))
+	return nil
+}
+
+// agreed returns an error unless the operator types yes.
+func agreed(ctx context.Context, stdin io.Reader) error {
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if line == "yes\n" {
+			return nil
+		}
+	case <-ctx.Done():
+	}
+	return errors.New("nothing was changed: the answer wasn't yes")
+}
+
+// zooids returns the ids of Zooid's servers.
+func (f *returnFlags) zooids() []int64 {
+	if len(f.server.Quorum.Members.Servers) == 0 {
+		return []int64{max(f.server.Quorum.MyID, 1)}
+	}
+	return idsOf(f.server.Quorum.Members.Servers)
+}
+
+// A leadership is what leads the observers meanwhile.
+type leadership struct {
+	end      func() // hands over, if the server has stopped
+	finished chan struct{}
+	done     back.Done // valid once finished is closed
+	err      error
+
+	mu      sync.Mutex
+	now     back.Progress
+	history []moment // of what the server had, the earliest first
+}
+
+// A moment is a zxid that the server had at a time.
+type moment struct {
+	at   time.Time
+	zxid int64
+}
+
+// behindMax is how far the observers may be behind when Zooid is stopped: they answer twice a second.
+const behindMax = 3 * time.Second
+
+// lead begins to lead the observers.
+func (f *returnFlags) lead() *leadership {
+	ctx, cancel := context.WithCancel(context.Background()) // an interrupt must not end it before Zooid has stopped
+	l := &leadership{end: cancel, finished: make(chan struct{})}
+	o := f.o
+	o.Say = f.says.say
+	o.Watch = func(p back.Progress) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.now = p
+		l.history = append(l.history, moment{time.Now(), p.Answer.Zxid})
+		for len(l.history) > 1 && time.Since(l.history[1].at) > behindMax {
+			l.history = l.history[1:]
+		}
+	}
+	go func() {
+		defer close(l.finished)
+		l.done, l.err = back.Run(ctx, o)
+	}()
+	return l
+}
+
+// ready returns why the observers can't take Zooid's place now, and their hosts if they can.
+func (l *leadership) ready(observers []int64) (hosts map[int64]string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.now.Mode {
+	case "leader", "standalone":
+	case "":
+		return nil, errors.New("the Zooid server of the zoo.cfg doesn't answer")
+	default:
+		return nil, fmt.Errorf("%w: the Zooid server of the zoo.cfg is a %s. Run the command beside the leader (zooid status), or have this one lead: stop the others but the leader, then the leader, and start them again", errOther, l.now.Mode)
+	}
+	if len(l.history) == 0 || time.Since(l.history[0].at) < behindMax {
+		return nil, errors.New("the observers haven't been watched long enough yet")
+	}
+	hosts = map[int64]string{}
+	for _, id := range observers {
+		at := slices.IndexFunc(l.now.Observers, func(p back.Peer) bool { return p.ID == id })
+		if at < 0 {
+			return nil, fmt.Errorf("observer %d isn't connected", id)
+		}
+		p := l.now.Observers[at]
+		if p.Zxid < l.history[0].zxid {
+			return nil, fmt.Errorf("observer %d is at zxid %#x; Zooid was at %#x %v ago", id, uint64(p.Zxid), uint64(l.history[0].zxid), behindMax)
+		}
+		hosts[id] = p.Host
+	}
+	return hosts, nil
+}
+
+// errOther is in an error that waiting doesn't mend.
+var errOther = errors.New("the observers can't take Zooid's place")
+
+// await waits until the observers may take over.
+func (f *returnFlags) await(ctx context.Context, l *leadership) error {
+	told := ""
+	for {
+		hosts, err := l.ready(f.observers)
+		switch {
+		case err == nil:
+			f.hosts = hosts
+			f.says.say(fmt.Sprintf("the observers %d have everything", f.observers))
+			return nil
+		case errors.Is(err, errOther):
+			return err
+		case err.Error() != told && !strings.Contains(err.Error(), "zxid"): // which changes all the time
+			told = err.Error()
+			f.says.say("waiting: " + told)
+		}
+		f.says.show(err.Error())
+		select {
+		case <-l.finished:
+			return fmt.Errorf("nothing was changed: %w", l.err)
+		case <-ctx.Done():
+			return errors.New("interrupted; nothing was changed")
+		case <-time.After(awaitPoll):
+		}
+	}
+}
+
+// handOver stops Zooid and the observers, which then have the same.
+func (f *returnFlags) handOver(ctx context.Context, l *leadership) error {
+	f.stopped = time.Now()
+	if err := f.stopZooid(ctx); err != nil {
+		return err
+	}
+	l.end()
+	<-l.finished
+	if l.err != nil {
+		return l.err
+	}
+	for _, id := range f.observers {
+		if !slices.Contains(l.done.Observers, id) {
+			return fmt.Errorf("observer %d isn't connected any more; those that have everything are %d", id, l.done.Observers)
+		}
+	}
+	f.says.say(l.done.String())
+	want := digestLine(&l.done)
+	return f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
+		said, err := runFor(ctx, f.stopObserver, stopTimeout, f.apache(id))
+		if err != nil {
+			return fmt.Errorf("stop observer %d: %w", id, err)
+		}
+		lines := strings.Split(strings.ReplaceAll(said, "\r", ""), "\n")
+		if !slices.Contains(lines, want) {
+			return fmt.Errorf("the files of observer %d aren't Zooid's: want the line %q of zooid migrate digest, and the command printed %q. zooid export makes them anew", id, want, said)
+		}
+		return nil
+	})
+}
+
+// stopZooid stops the Zooid servers, the own one last, since its log has to have everything.
+func (f *returnFlags) stopZooid(ctx context.Context) error {
+	own := config.Member{ID: f.zooids()[0]}
+	if m, ok := f.server.Quorum.Members.Find(f.server.Quorum.MyID); ok {
+		own = m
+	}
+	var others []int64
+	members := map[int64]config.Member{}
+	for _, m := range f.server.Quorum.Members.Servers {
+		if members[m.ID] = m; m.ID != own.ID {
+			others = append(others, m.ID)
+		}
+	}
+	members[own.ID] = own
+	stop := func(ctx context.Context, id int64) error {
+		m := members[id]
+		if _, err := runFor(ctx, f.stop, stopTimeout, zooidServer(&m)); err != nil {
+			return fmt.Errorf("stop the Zooid server %d: %w", id, err)
+		}
+		for _, a := range m.Addrs {
+			at := net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort))
+			if conn, err := (&net.Dialer{Timeout: probeTime}).DialContext(ctx, "tcp", at); err == nil {
+				return errors.Join(fmt.Errorf("the Zooid server %d is said to have stopped, and something listens on its port %s", id, at), conn.Close())
+			}
+		}
+		return nil
+	}
+	if err := f.each(ctx, others, stop); err != nil {
+		return err
+	}
+	return stop(ctx, own.ID)
+}
+
+// each does something for servers, all at once.
+func (f *returnFlags) each(ctx context.Context, ids []int64, do func(context.Context, int64) error) error {
+	errs := make([]error, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = do(ctx, id) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// apache is the environment of a command for an Apache server.
+func (f *returnFlags) apache(id int64) []string {
+	return []string{fmt.Sprintf("ZK_ID=%d", id), "ZK_HOST=" + f.hosts[id]}
+}
+
+// startApache starts the ensemble of Apache's.
+func (f *returnFlags) startApache(ctx context.Context, stderr io.Writer) (int, error) {
+	f.says.say("last step, which ends the possibility to undo by starting Zooid: " + f.start)
+	err := f.each(ctx, f.observers, func(ctx context.Context, id int64) error {
+		cmd := operatorCommand(ctx, f.start, f.apache(id))
+		cmd.Stdout, cmd.Stderr = file(stderr), file(stderr)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("start the Apache server %d: %w", id, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return switchSilent, fmt.Errorf("%w. Start it by hand, with the zoo.cfg of the ensemble. Its files are whole. Don't start Zooid's servers now", err)
+	}
+	f.says.say(fmt.Sprintf("Apache's servers %d were started, %.1f s after the order to stop Zooid. See that they serve (srvr), and that nothing starts Zooid's servers again.",
+		f.observers, time.Since(f.stopped).Seconds()))
+	return switchDone, nil
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package moving
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zooid-project/zooid/internal/migrate/apachefiles"
+	"github.com/zooid-project/zooid/internal/migrate/back"
+	"github.com/zooid-project/zooid/jute"
+)
+
+// TestReturnCommand: what zooid migrate return and digest say to wrong arguments.
+func TestReturnCommand(t *testing.T) {
+	t.Parallel()
+	const where = "return -quorum 127.0.0.1:1 -election 127.0.0.1:1 -from 127.0.0.1 "
+	none := filepath.Join(t.TempDir(), "none.cfg")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"return -h", 0, "usage: zooid migrate return"},
+		{"return x", 2, "want the IP addresses of the observers"},
+		{"return -from 127.0.0.1 x", 2, "-quorum and -election"},
+		{where + "x", 2, "name all Apache servers"},
+		{where + "-observers 1,x x", 2, "want the ids of the Apache servers"},
+		{where + "-observers 1,1 x", 2, "each once"},
+		{where + "-observers 1 -stop x -start y x", 2, "-stop, -stop-observer and -start"},
+		{where + "-observers 1 -check", 2, "name the zoo.cfg"},
+		{where + "-observers 1 -check -id 255 x", 2, "0 to 254"},
+		{where + "-observers 1 -listen x x", 2, "no flag -listen"},
+		{where + "-observers 1 -check " + none, 1, "none.cfg"},
+		{"digest -h", 0, "usage: zooid migrate digest"},
+		{"digest", 2, "name Apache's dataDir"},
+		{"digest " + none, 1, "none.cfg"},
+	} {
+		var out bytes.Buffer
+		if code := run(append([]string{"migrate"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("zooid migrate %s: exit %d, %q; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+}
+
+// TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds ago.
+func TestReturnReady(t *testing.T) {
+	t.Parallel()
+	long := moment{time.Now().Add(-time.Hour), 7}
+	peers := []back.Peer{{ID: 1, Host: "a", Zxid: 9}, {ID: 2, Host: "b", Zxid: 7}, {ID: 3, Host: "c", Zxid: 6}}
+	for _, c := range []struct {
+		mode      string
+		history   []moment
+		observers []int64
+		says      string
+	}{
+		{"leader", []moment{long}, []int64{1, 2}, ""},
+		{"standalone", []moment{long, {time.Now(), 99}}, []int64{1}, ""},
+		{"follower", []moment{long}, []int64{1}, "is a follower. Run the command beside the leader"},
+		{"", []moment{long}, []int64{1}, "doesn't answer"},
+		{"leader", nil, []int64{1}, "watched long enough"},
+		{"leader", []moment{{time.Now(), 7}}, []int64{1}, "watched long enough"},
+		{"leader", []moment{long}, []int64{1, 4}, "observer 4 isn't connected"},
+		{"leader", []moment{long}, []int64{1, 3}, "observer 3 is at zxid 0x6; Zooid was at 0x7"},
+	} {
+		l := &leadership{now: back.Progress{Answer: back.Answer{Mode: c.mode}, Observers: peers}, history: c.history}
+		hosts, err := l.ready(c.observers)
+		if c.says == "" && (err != nil || len(hosts) != len(c.observers) || hosts[1] != "a") || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%q, %v: %v, %v; want %q", c.mode, c.observers, hosts, err, c.says)
+		}
+		if final := errors.Is(err, errOther); final != (c.mode == "follower") {
+			t.Errorf("%q: it is waited for: %v", c.mode, !final)
+		}
+	}
+}
+
+// TestDigestCommand: the digest of files, which is refused while a process has one open, and of damaged ones.
+func TestDigestCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	digest, err := apachefiles.Write(dir, &apachefiles.Content{
+		Zxid: 0x500000007, Epoch: 5, Sessions: []apachefiles.Session{{ID: 7, Timeout: 4000}},
+		Znodes: func(visit func(string, []byte, []jute.ACL, *apachefiles.Stat) error) error {
+			for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+				if err := visit(path, nil, nil, &apachefiles.Stat{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	print := func() (int, string) {
+		var out bytes.Buffer
+		code := run([]string{"migrate", "digest", dir}, &out, &out)
+		return code, out.String()
+	}
+	want := digestLine(&back.Done{Zxid: 0x500000007, Digest: digest, Znodes: 4, Sessions: 1})
+	if code, said := print(); code != 0 || said != want+"\n" {
+		t.Errorf("exit %d, %q; want %q", code, said, want)
+	}
+	snapshot := filepath.Join(dir, apachefiles.Version2, "snapshot.500000007")
+	if _, err := os.Stat("/proc/self/fd"); err == nil {
+		open, err := os.Open(snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, said := print(); code != 1 || !strings.Contains(said, "Stop the server first") {
+			t.Errorf("while a file is open: exit %d, %q", code, said)
+		}
+		open.Close()
+	}
+	if err := os.WriteFile(filepath.Join(dir, apachefiles.Version2, "log.500000008"), []byte("ZKLG"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := print(); code != exitDamaged {
+		t.Errorf("damaged files: exit %d, %q", code, said)
+	}
+}
