@@ -25,15 +25,6 @@ const (
 	columnsMax       = 120 // of comments and of prose; a tab counts as one
 )
 
-// wide are the folders and pages whose lines are longer than columnsMax here and there: fold what you touch, and take
-// them off the list when nothing is left.
-var wide = []string{
-	"CHANGELOG.md", "SECURITY.md", "docs/migration.md", "docs/monitoring.md", "docs/testing.md",
-	"docs/decisions/066-policies.md", "docs/decisions/073-followed-ensembles.md", "docs/decisions/075-the-switch.md",
-	"test/compat/moving/",
-	"deploy/pack/", "internal/auth/", "internal/migrate/", "test/hostile/",
-}
-
 // largePackages may have that many lines instead; docs/decisions/024-large-packages.md says
 // why, and how each is to be cut.
 var largePackages = map[string]int{
@@ -109,16 +100,10 @@ func TestTidy(t *testing.T) {
 
 // TestLineLengths holds comments, and prose outside of tables and blocks of code, to columnsMax.
 func TestLineLengths(t *testing.T) {
-	found := map[string]int{} // too long lines of each entry of wide
 	tooLong := func(file string, line int, text string) {
-		if utf8.RuneCountInString(text) <= columnsMax {
-			return
+		if n := utf8.RuneCountInString(text); n > columnsMax {
+			t.Errorf("%s:%d: a line of %d characters; fold it at %d", file, line, n, columnsMax)
 		}
-		if i := slices.IndexFunc(wide, func(at string) bool { return strings.HasPrefix(file, at) }); i >= 0 {
-			found[wide[i]]++
-			return
-		}
-		t.Errorf("%s:%d: a line of %d characters; fold it at %d", file, line, utf8.RuneCountInString(text), columnsMax)
 	}
 	goFiles(t, func(file, _ string) {
 		text, err := os.ReadFile(file)
@@ -157,11 +142,6 @@ func TestLineLengths(t *testing.T) {
 			case !code && !strings.HasPrefix(trimmed, "|") && !strings.HasPrefix(line, "    "):
 				tooLong(filepath.ToSlash(page), n, strings.TrimRight(line, "\n"))
 			}
-		}
-	}
-	for _, at := range wide {
-		if found[at] == 0 {
-			t.Errorf("%s has no line that is too long; take it off the list", at)
 		}
 	}
 }

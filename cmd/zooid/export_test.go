@@ -104,7 +104,8 @@ func TestExportOfRunningServer(t *testing.T) {
 		code int
 		says string
 	}{
-		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 0, "exported"}, // an identity of anybody's, which / admits
+		// an identity of anybody's, which / admits
+		"a wrong password": {[]string{"-auth", "digest:super:wrong", "http://" + p.admin}, 0, "exported"},
 		"another scheme":   {[]string{"-auth", "nosuch:secret", "http://" + p.admin}, 1, "401, Not authenticated. The server doesn't know who asks"},
 		"another page":     {[]string{"http://" + p.admin + "/other/path"}, 1, "404"},
 		"a stranger's TLS": {[]string{"https://" + p.admin}, 1, "-tls-ca names the file"},

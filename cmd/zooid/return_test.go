@@ -106,8 +106,9 @@ func (h *homeward) create(path string) {
 	}
 }
 
-// TestReturn: zooid migrate return ends before anything has stopped, after Zooid has, and after the observers have, and each time Zooid
-// starts again with everything; then it goes back, and the observers' files are those that an export makes.
+// TestReturn: zooid migrate return ends before anything has stopped, after Zooid has, and after the observers have, and
+// each time Zooid starts again with everything; then it goes back, and the observers' files are those that an export
+// makes.
 func TestReturn(t *testing.T) {
 	t.Parallel()
 	h := newHomeward(t)

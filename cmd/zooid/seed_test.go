@@ -130,8 +130,9 @@ func apacheDir(t *testing.T, session int64) string {
 	return dir
 }
 
-// TestSeededEnsemble: servers that begin with the same seed are an ensemble at once. One of them alone serves nobody, so that
-// what a client was told is on two disks; a session of Apache's goes on. A voter whose seed got lost joins with an empty directory.
+// TestSeededEnsemble: servers that begin with the same seed are an ensemble at once. One of them alone serves nobody,
+// so that what a client was told is on two disks; a session of Apache's goes on. A voter whose seed got lost joins with
+// an empty directory.
 func TestSeededEnsemble(t *testing.T) {
 	t.Parallel()
 	const session = 0x100000000000001

@@ -74,8 +74,8 @@ func imageConfig(t *testing.T) (user string, entrypoint, exposed []string, name 
 	return cfg.Config.User, cfg.Config.Entrypoint, exposed, docker[0].RepoTags[0]
 }
 
-// TestCompose reads compose.yaml strictly and holds it to the image, and to the files that zooid init writes as its comment says: the
-// program, the ports, the user and the folders are the same.
+// TestCompose reads compose.yaml strictly and holds it to the image, and to the files that zooid init writes as its
+// comment says: the program, the ports, the user and the folders are the same.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../compose/compose.yaml")

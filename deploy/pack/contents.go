@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// contents lists what a .deb or .rpm installs, one line a file, in the order of paths, and then the digests of the scripts that it
-// runs: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files' own bytes, not only what the package says of them.
-// Directories are left out: an .rpm has only those that it owns.
+// contents lists what a .deb or .rpm installs, one line a file, in the order of paths, and then the digests of the
+// scripts that it runs: "0640 root root conf sha256:… /etc/zooid/zoo.cfg". It reads the files' own bytes, not only what
+// the package says of them. Directories are left out: an .rpm has only those that it owns.
 func contents(file string) (lines []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -221,7 +221,8 @@ func rpmContents(b []byte) ([]string, error) {
 	return listed(files, scripts), nil
 }
 
-// cpioContents reads the form "newc": a header of hexadecimal numbers, the name and the body, each filled up to a multiple of four.
+// cpioContents reads the form "newc": a header of hexadecimal numbers, the name and the body, each filled up to a
+// multiple of four.
 func cpioContents(b []byte) (files []packaged, err error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {

@@ -49,8 +49,8 @@ func debOf(t *testing.T, files []tar.Header, bodies map[string]string) []byte {
 	return deb
 }
 
-// TestContents lists a .deb: modes, owners, configuration files and scripts are told, directories aren't. That an .rpm gives the same
-// is what deploy/package/test.sh holds the real ones to.
+// TestContents lists a .deb: modes, owners, configuration files and scripts are told, directories aren't. That an .rpm
+// gives the same is what deploy/package/test.sh holds the real ones to.
 func TestContents(t *testing.T) {
 	t.Parallel()
 	deb := debOf(t, []tar.Header{

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestImage: every blob is what its digest says, the layer holds the program and runs it as a user of its own, and the same
-// input gives the same bytes.
+// TestImage: every blob is what its digest says, the layer holds the program and runs it as a user of its own, and the
+// same input gives the same bytes.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

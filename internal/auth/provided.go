@@ -71,8 +71,8 @@ func admitsAll(scheme, id string) bool {
 // provider refuses. No scheme begins with it, so every replica answers InvalidACL.
 const refusedMark = '!'
 
-// Judge has providers look at the ids in the ACLs of a request, once, where the client is
-// connected, and refuses what admits everybody if that is asked for. It marks, in body itself, those that are refused. Body is a request's record
+// Judge has providers look at the ids in the ACLs of a request, once, where the client is connected, and refuses what
+// admits everybody if that is asked for. It marks, in body itself, those that are refused. Body is a request's record
 // of the operation; one that can't be read is left to the replicas to refuse.
 func (r *Registry) Judge(op jute.Op, body []byte) {
 	if len(r.providers) == 0 && !r.o.RefuseOpenACLs {

@@ -127,8 +127,8 @@ func (o *Options) schemes() Schemes {
 // SetSuperusers replaces the superusers, for credentials that are judged from now on.
 func (r *Registry) SetSuperusers(s Superusers) { r.super.Store(&s) }
 
-// Withdrawn returns the first of ids that its bearer wouldn't get any more: the rights of a superuser who is none now, or
-// the user whom everybody may be. What a provider has proved holds until it ends.
+// Withdrawn returns the first of ids that its bearer wouldn't get any more: the rights of a superuser who is none now,
+// or the user whom everybody may be. What a provider has proved holds until it ends.
 func (r *Registry) Withdrawn(ids []jute.ID) (jute.ID, bool) {
 	now := r.super.Load()
 	for _, id := range ids {

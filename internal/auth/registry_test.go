@@ -290,8 +290,8 @@ func TestEnabledSchemes(t *testing.T) {
 	}
 }
 
-// TestWithdrawn: whose rights are gone after the superusers were replaced, and that new credentials are judged by the new
-// ones.
+// TestWithdrawn: whose rights are gone after the superusers were replaced, and that new credentials are judged by the
+// new ones.
 func TestWithdrawn(t *testing.T) {
 	was, err := Digest("", "super:test")
 	if err != nil {

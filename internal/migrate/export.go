@@ -45,7 +45,8 @@ type Exported struct {
 	NoForm
 }
 
-// unfinishedExport is a directory within To, where files are made. They get their place once they are whole and read again.
+// unfinishedExport is a directory within To, where files are made. They get their place once they are whole and read
+// again.
 const unfinishedExport = "export-unfinished"
 
 // Export makes a directory on which Apache starts. It reads it again, and compares. Nothing stays of it after an error.

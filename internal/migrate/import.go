@@ -25,8 +25,8 @@ type ImportOptions struct {
 	// Dir becomes the data directory, LogDir that of its log; empty for the same. They may be
 	// Apache's own: its files stay as they are beside the new ones.
 	Dir, LogDir string
-	// Voters are the servers that begin with the same data directory, each with a vote; empty for a server alone, which others
-	// may join.
+	// Voters are the servers that begin with the same data directory, each with a vote; empty for a server alone, which
+	// others may join.
 	Voters []uint64
 	// Copy, if not nil, is told the snapshot file of a data directory that is whole, before it gets its place or, in a
 	// rehearsal, is removed. digest is that of the tree. An error keeps it from its place.
@@ -185,7 +185,8 @@ func (o *ImportOptions) write(cluster uint64, t *tree.Tree, digest uint64, stay 
 	return nil
 }
 
-// writeTree makes a data directory whose log begins behind a snapshot of t: of a server alone, or of one of these voters.
+// writeTree makes a data directory whose log begins behind a snapshot of t: of a server alone, or of one of these
+// voters.
 func writeTree(so storage.Options, t *tree.Tree, voters ...uint64) error {
 	dir, err := storage.Open(so)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// A seed is what one server of a new ensemble sends to another, so that they begin with the same state: a line that says if it
-// is to stay, and a snapshot file.
+// A seed is what one server of a new ensemble sends to another, so that they begin with the same state: a line that
+// says if it is to stay, and a snapshot file.
 const (
 	seedStays     = "zooid seed 1: stays\n"
 	seedRehearsal = "zooid seed 1: rehearsal\n"

@@ -14,8 +14,8 @@ import (
 // apacheMagic begins a snapshot file of Apache's that isn't compressed, as its admin server streams it.
 const apacheMagic = "ZKSN"
 
-// Znodes reads a snapshot file as tree.OpReplace takes it: one of Apache's, or one of the cluster whose server has its data
-// in these directories. It moves the file. Znodes that take more bytes than most are refused.
+// Znodes reads a snapshot file as tree.OpReplace takes it: one of Apache's, or one of the cluster whose server has its
+// data in these directories. It moves the file. Znodes that take more bytes than most are refused.
 func Znodes(file, dataDir, logDir string, most int) ([]byte, error) {
 	head, err := firstBytes(file)
 	if err != nil {

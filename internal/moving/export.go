@@ -100,7 +100,8 @@ func (p *Program) Export(args []string, stdout, stderr io.Writer) int {
 // configBytesMax is more than any zoo.cfg has, which tells it from a snapshot without a look inside.
 const configBytesMax = 1 << 20
 
-// source sets what is exported: the directories in the arguments, those of the zoo.cfg there, a snapshot file, or a server.
+// source sets what is exported: the directories in the arguments, those of the zoo.cfg there, a snapshot file, or a
+// server.
 func source(ctx context.Context, o *migrate.ExportOptions, words []string, reach *cli.Access) error {
 	if isURL(words[0]) {
 		if len(words) != 1 {

@@ -78,7 +78,8 @@ func tellNoForm(say func(string), lines []string) {
 	}
 }
 
-// checkBack says what zooid migrate back and zooid export would refuse, or what has no form at Apache, before they are needed.
+// checkBack says what zooid migrate back and zooid export would refuse, or what has no form at Apache, before they are
+// needed.
 func (p *Program) checkBack(file string, stdout, stderr io.Writer) int {
 	cfg, err := config.LoadAny(file, nil)
 	if err != nil {

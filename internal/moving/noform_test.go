@@ -49,8 +49,8 @@ func TestNoFormLater(t *testing.T) {
 	}
 }
 
-// TestBackCheck: zooid migrate back -check tells what a server's data and configuration have that has no form at Apache, and that
-// there is no port at which the server can be asked.
+// TestBackCheck: zooid migrate back -check tells what a server's data and configuration have that has no form at
+// Apache, and that there is no port at which the server can be asked.
 func TestBackCheck(t *testing.T) {
 	t.Parallel()
 	apache, dir := t.TempDir(), t.TempDir()

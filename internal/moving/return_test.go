@@ -48,7 +48,8 @@ func TestReturnCommand(t *testing.T) {
 	}
 }
 
-// TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds ago.
+// TestReturnReady: nothing begins unless the server leads and each observer named has what the server had three seconds
+// ago.
 func TestReturnReady(t *testing.T) {
 	t.Parallel()
 	long := moment{time.Now().Add(-time.Hour), 7}

@@ -77,8 +77,9 @@ func newSnapshotSource(address string, reach *cli.Access) (*snapshotSource, erro
 	s.url = at.String()
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return reach.Dial(ctx, address) }
 	s.client = &http.Client{
-		Transport:     &http.Transport{Proxy: nil, DisableCompression: true, DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: firstByteTimeout},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would get the password
+		Transport: &http.Transport{Proxy: nil, DisableCompression: true, DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: firstByteTimeout},
+		// it would get the password
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
 }

@@ -159,8 +159,8 @@ func TestStopInterrupted(t *testing.T) {
 	}
 }
 
-// TestSeeds: the command of each other voter gets its id and host, and the snapshot; what fails, says nothing, or says another digest, ends
-// the switch, and names the servers that may have data.
+// TestSeeds: the command of each other voter gets its id and host, and the snapshot; what fails, says nothing, or says
+// another digest, ends the switch, and names the servers that may have data.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -67,8 +67,8 @@ func (s *Survivor) write(e *exchange, id, cluster uint64) error {
 	return errors.Join(err, dir.Close())
 }
 
-// Begin begins the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may begin with the same
-// snapshot: that is as if all had applied one entry. A voter without it has to be one that lost its disk.
+// Begin begins the log of dir with a snapshot of t, in an ensemble of these voters. Each of them may begin with the
+// same snapshot: that is as if all had applied one entry. A voter without it has to be one that lost its disk.
 func Begin(dir *storage.Dir, t *tree.Tree, voters ...uint64) error {
 	w, err := dir.CreateSnapshot(storage.Meta{
 		Index: t.LastIndex(), Term: t.LastTerm(), Zxid: t.LastZxid(), Digest: t.Digest(),

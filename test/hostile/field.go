@@ -28,14 +28,15 @@ const (
 
 // A field is what an attack sees: the servers, its seed and its time.
 type field struct {
-	ctx          context.Context
-	seed         uint64
-	clients      []string // addresses
-	peers        []string // addresses, by id-1
-	cluster      uint64   // 0 if unknown
-	secret       []byte   // nil if unknown
-	connections  int      // that are held at once
-	rate, window int      // of the attack saturation: requests a second; 0 for a closed loop with window requests on each connection
+	ctx         context.Context
+	seed        uint64
+	clients     []string // addresses
+	peers       []string // addresses, by id-1
+	cluster     uint64   // 0 if unknown
+	secret      []byte   // nil if unknown
+	connections int      // that are held at once
+	// of the attack saturation: requests a second; 0 for a closed loop with window requests on each connection
+	rate, window int
 	counts       counts
 
 	sources atomic.Uint32

@@ -40,8 +40,8 @@ const (
 	handshakesMin = 0.8
 )
 
-// TestOverloadLogins has clients that come, log in with a password, read a znode that is only theirs, and go. Each costs a session
-// that a write to the log begins, and another ends.
+// TestOverloadLogins has clients that come, log in with a password, read a znode that is only theirs, and go. Each
+// costs a session that a write to the log begins, and another ends.
 func TestOverloadLogins(t *testing.T) {
 	d, judged := overload(t, time.Minute)
 	s := startOne(t, nil)
@@ -118,8 +118,8 @@ func logIn(f *field, addr string, i int, user string) error {
 	return nil
 }
 
-// TestOverloadHandshakes compares the TLS 1.3 handshakes of the secure client port with those of a server that has Go's own library
-// and nothing else, by turns, with the same certificate.
+// TestOverloadHandshakes compares the TLS 1.3 handshakes of the secure client port with those of a server that has Go's
+// own library and nothing else, by turns, with the same certificate.
 func TestOverloadHandshakes(t *testing.T) {
 	d, judged := overload(t, time.Minute)
 	d /= loginRounds

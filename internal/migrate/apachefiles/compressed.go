@@ -51,8 +51,9 @@ func decompressed(r io.Reader, suffix string) (io.Reader, error) {
 	return r, nil
 }
 
-// behindContent reports whether Apache may not see an error behind all that it needs of a compressed snapshot: the compressed form ends
-// too early, or isn't followed by what it should be. It doesn't decompress what it doesn't need either: sealed says that a digest was there.
+// behindContent reports whether Apache may not see an error behind all that it needs of a compressed snapshot: the
+// compressed form ends too early, or isn't followed by what it should be. It doesn't decompress what it doesn't need
+// either: sealed says that a digest was there.
 func behindContent(err error, sealed bool) bool {
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || sealed && errors.As(err, &corrupt)

@@ -510,8 +510,8 @@ func TestSnappyBlocks(t *testing.T) {
 	}
 }
 
-// TestCompressedEnds: of a compressed snapshot Apache reads no more than it needs, and an end within what older versions don't write is
-// none; of a plain one it wants every byte.
+// TestCompressedEnds: of a compressed snapshot Apache reads no more than it needs, and an end within what older
+// versions don't write is none; of a plain one it wants every byte.
 func TestCompressedEnds(t *testing.T) {
 	t.Parallel()
 	digest, err := os.ReadFile(filepath.Join(apacheDir(t, nil), Version2, "snapshot.0"))

@@ -22,8 +22,8 @@ import (
 //
 // The checksum of a later seal is of everything before it, earlier seals included.
 //
-// Of a plain file Apache looks at the last five bytes first, so its end is known to be there. Of a compressed one it reads no more
-// than it needs: see cutEnd and seal.
+// Of a plain file Apache looks at the last five bytes first, so its end is known to be there. Of a compressed one it
+// reads no more than it needs: see cutEnd and seal.
 const (
 	snapshotMagic = 0x5a4b534e
 	openACL       = -1 // id of the ACL that is in no list
@@ -53,8 +53,8 @@ type snapshotReader struct {
 	step       func(znodes int)
 }
 
-// readSnapshot reads a snapshot's content, which is decompressed already if its file was compressed. The error says what
-// is wrong at the stream's offset.
+// readSnapshot reads a snapshot's content, which is decompressed already if its file was compressed. The error says
+// what is wrong at the stream's offset.
 func readSnapshot(r io.Reader, compressed bool, step func(znodes int)) (s *State, end snapshotEnd, offset int64, err error) {
 	read := snapshotReader{stream: newSealed(r), compressed: compressed, state: newState(), acls: map[int64]*ACL{}, step: step}
 	read.acls[openACL] = read.state.open
@@ -230,8 +230,8 @@ func (r *snapshotReader) seal() error {
 	return errors.New("its checksum isn't followed by the mark of an end")
 }
 
-// looseMark reports whether Apache takes a mark that isn't sealMark and has another length, or another byte. It reads a string
-// there and doesn't look at it; a checksum that follows finds the difference, so it must be the last one.
+// looseMark reports whether Apache takes a mark that isn't sealMark and has another length, or another byte. It reads a
+// string there and doesn't look at it; a checksum that follows finds the difference, so it must be the last one.
 func (r *snapshotReader) looseMark(length int32) bool {
 	rest, err := r.rest(0)
 	return err == nil && len(rest) == 0 && length >= -1 && length <= 1
@@ -272,10 +272,11 @@ func (r *snapshotReader) end() (e snapshotEnd, err error) {
 	return e, nil
 }
 
-// cutEnd returns how many of the bytes count that follow the first seal of a compressed snapshot, which may have been cut. Apache
-// takes a snapshot that ends within its digest or its zxid for one that has none, since older versions write
-// none, and doesn't read what compression has put behind the content. A seal that isn't whole is damage. Damage at the compressed
-// form's end may look like more content, which only 3.9 may read: all that counts is sealed before it.
+// cutEnd returns how many of the bytes count that follow the first seal of a compressed snapshot, which may have been
+// cut. Apache takes a snapshot that ends within its digest or its zxid for one that has none, since older versions
+// write none, and doesn't read what compression has put behind the content. A seal that isn't whole is damage. Damage
+// at the compressed form's end may look like more content, which only 3.9 may read: all that counts is sealed before
+// it.
 func cutEnd(left int) int {
 	switch {
 	case left < digestBytes-sealBytes:

@@ -119,7 +119,8 @@ func (s *stream) checksum() uint32 {
 	return s.sum.Sum32()
 }
 
-// rest returns all that is left, at most limit bytes and one more, without taking it; what there is before an error, too.
+// rest returns all that is left, at most limit bytes and one more, without taking it; what there is before an error,
+// too.
 func (s *stream) rest(limit int) ([]byte, error) {
 	for n := len(s.buf) - s.at; n <= limit; n = len(s.buf) - s.at {
 		if err := s.fill(n + 1); errors.Is(err, errCut) {

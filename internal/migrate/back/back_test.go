@@ -188,8 +188,8 @@ func write(ctx context.Context, c *zk.Client, r *rand.Rand, n int) error {
 	return nil
 }
 
-// TestBack: observers follow a server through requests of all kinds, its restart, a restart of what leads them and their
-// own. At the end they have what an export has, to the last zxid.
+// TestBack: observers follow a server through requests of all kinds, its restart, a restart of what leads them and
+// their own. At the end they have what an export has, to the last zxid.
 func TestBack(t *testing.T) {
 	t.Parallel()
 	z := &zooid{t: t, dir: t.TempDir()}

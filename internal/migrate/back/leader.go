@@ -179,9 +179,9 @@ func (l *Leader) serve(conn net.Conn) error {
 	return fmt.Errorf("observer %d: %w", o.id, err)
 }
 
-// behind returns an error if the state here is older than what an observer has, as it is for a moment after a start, until the
-// log has been read. A snapshot of it would leave the observer with logs that overlap: Apache reads them one after the other when
-// it starts, and does again what the first of them had done already.
+// behind returns an error if the state here is older than what an observer has, as it is for a moment after a start,
+// until the log has been read. A snapshot of it would leave the observer with logs that overlap: Apache reads them one
+// after the other when it starts, and does again what the first of them had done already.
 func (l *Leader) behind(id, last int64) error {
 	if zxid, _ := l.at(); last > zxid {
 		return fmt.Errorf("observer %d is at zxid %#x, and the log was read up to %#x: it has to wait. If this goes on, its directory is of another history; empty it", id, uint64(last), uint64(zxid))
@@ -393,8 +393,8 @@ func (o *observer) news() (<-chan struct{}, error) {
 	}
 }
 
-// read reads what an observer says. Requests of its clients get no answer: a session that is told that it has expired would be
-// lost for Zooid, too.
+// read reads what an observer says. Requests of its clients get no answer: a session that is told that it has expired
+// would be lost for Zooid, too.
 func (o *observer) read() error {
 	for {
 		if err := o.conn.SetReadDeadline(time.Now().Add(silenceTime)); err != nil {

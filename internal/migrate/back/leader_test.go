@@ -80,7 +80,8 @@ func TestHostileObservers(t *testing.T) {
 	}
 }
 
-// TestObserversMax: one observer too many is refused, and one that connects again takes the place of its former connection.
+// TestObserversMax: one observer too many is refused, and one that connects again takes the place of its former
+// connection.
 func TestObserversMax(t *testing.T) {
 	t.Parallel()
 	l := leading5()

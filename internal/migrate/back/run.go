@@ -71,8 +71,8 @@ const (
 	connectionsMax = 4 * observersMax
 )
 
-// Run leads observers until ctx ends. Then the server must have stopped: the observers get what its log still has, and Done says
-// what they have. An error says that they don't have everything, or that it isn't known.
+// Run leads observers until ctx ends. Then the server must have stopped: the observers get what its log still has, and
+// Done says what they have. An error says that they don't have everything, or that it isn't known.
 func Run(ctx context.Context, o Options) (Done, error) {
 	s := &source{dirs: o.Dirs, reconfigure: o.Reconfigure, say: o.Say, leader: newLeader(o.ID, o.Say)}
 	defer func() { s.close() }()

@@ -25,8 +25,8 @@ type Answer struct {
 
 // A source reads a server's log, and makes transactions of it.
 //
-// An entry is taken once it is committed: the log says so, or the server has applied a later zxid than the tree has here.
-// The server is asked before the log is read: then what stands next in the log is what it has applied.
+// An entry is taken once it is committed: the log says so, or the server has applied a later zxid than the tree has
+// here. The server is asked before the log is read: then what stands next in the log is what it has applied.
 type source struct {
 	dirs        []string // the data directory, and that of the log if it is another
 	reconfigure tree.Reconfigure

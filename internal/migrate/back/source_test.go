@@ -63,7 +63,8 @@ func begin(id int64) tree.Request {
 	return tree.Request{Op: jute.OpCreateSession, Session: id, Cnx: 1, Body: jute.AppendBuffer(jute.AppendInt(nil, 5000), make([]byte, jute.PasswdSize))}
 }
 
-// TestForms: what has a form at Apache becomes a transaction, and what has none a new state, of which the observers get a snapshot.
+// TestForms: what has a form at Apache becomes a transaction, and what has none a new state, of which the observers get
+// a snapshot.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	s := newScript(t)
@@ -116,8 +117,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestCommitted: an entry counts once the log says so, or the server has applied a later zxid than there is here; one that isn't
-// committed may be replaced.
+// TestCommitted: an entry counts once the log says so, or the server has applied a later zxid than there is here; one
+// that isn't committed may be replaced.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
 	s := newScript(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/zooid-project/zooid/jute"
 )
 
-// recorded is what a leader sends of 10,000 znodes, each of which is created, and changed four times: 100 bytes of data,
-// and Apache's digest with each.
+// recorded is what a leader sends of 10,000 znodes, each of which is created, and changed four times: 100 bytes of
+// data, and Apache's digest with each.
 func recorded(b *testing.B) (stream []byte, transactions int) {
 	b.Helper()
 	state := apachefiles.NewLive()
@@ -51,7 +51,8 @@ type replayed struct{ io.Reader }
 // Write drops.
 func (replayed) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkFollow is how many of a leader's transactions a follower takes: read, logged, applied, and their digests compared.
+// BenchmarkFollow is how many of a leader's transactions a follower takes: read, logged, applied, and their digests
+// compared.
 func BenchmarkFollow(b *testing.B) {
 	stream, transactions := recorded(b)
 	b.ResetTimer()

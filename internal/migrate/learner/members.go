@@ -56,8 +56,8 @@ func ParseConfig(text string) (members []Member, version int64, err error) {
 	return members, version, nil
 }
 
-// Weighted reports whether a configuration gives servers weights or puts them into groups, so that a quorum isn't simply
-// a majority.
+// Weighted reports whether a configuration gives servers weights or puts them into groups, so that a quorum isn't
+// simply a majority.
 func Weighted(text string) bool {
 	for line := range strings.Lines(text) {
 		key, _, _ := strings.Cut(strings.TrimSpace(line), "=")

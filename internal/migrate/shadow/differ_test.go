@@ -241,8 +241,8 @@ func rawSession(t *testing.T, address, path string) zk.Session {
 	return zk.Session{ID: a.SessionID, Passwd: a.Passwd}
 }
 
-// TestExpiry: a session that ends at the primary without a request ends at the shadow in the place where its end shows: others
-// find its ephemeral znode gone, hear of it, and may make one of their own.
+// TestExpiry: a session that ends at the primary without a request ends at the shadow in the place where its end shows:
+// others find its ephemeral znode gone, hear of it, and may make one of their own.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
@@ -287,7 +287,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestVanishedClient: a client that is gone for good is at the shadow what it is at the primary: its session lives for its timeout and ends then.
+// TestVanishedClient: a client that is gone for good is at the shadow what it is at the primary: its session lives for
+// its timeout and ends then.
 func TestVanishedClient(t *testing.T) {
 	t.Parallel()
 	primary, shadow := zktest.Start(t, zktest.Options{}), zktest.Start(t, zktest.Options{})
@@ -311,7 +312,8 @@ func TestVanishedClient(t *testing.T) {
 	}
 }
 
-// TestAnotherServerOfThePrimary: when the primary's server goes, clients go on at the next one with their sessions, and so does their shadowing.
+// TestAnotherServerOfThePrimary: when the primary's server goes, clients go on at the next one with their sessions, and
+// so does their shadowing.
 func TestAnotherServerOfThePrimary(t *testing.T) {
 	t.Parallel()
 	primary, shadow := zktest.Start(t, zktest.Options{Servers: 3}), zktest.Start(t, zktest.Options{})

@@ -22,8 +22,8 @@ const (
 	doubtChildren = false
 )
 
-// doubts are the paths at which the shadow may differ for a known reason: writes that weren't played to it, and what each side removes
-// by its own clock.
+// doubts are the paths at which the shadow may differ for a known reason: writes that weren't played to it, and what
+// each side removes by its own clock.
 type doubts struct {
 	paths map[string]doubt
 	full  bool // there are more than can be kept
@@ -67,8 +67,8 @@ func (d *doubts) write(op jute.Op, request []byte, why string) {
 	}
 }
 
-// why returns the reason why what a request showed of a path may differ, "" if there is none. wide says that the request
-// looks at all that is below the path.
+// why returns the reason why what a request showed of a path may differ, "" if there is none. wide says that the
+// request looks at all that is below the path.
 func (d *doubts) why(path string, wide bool) string {
 	if d.full {
 		return "more paths are in doubt than can be kept"

@@ -101,8 +101,8 @@ func TestShadowFails(t *testing.T) {
 	}
 }
 
-// TestShadowStops: a shadow that stops ends the shadowing of those that were connected; when it is back, new sessions are shadowed, and what the
-// others have written meanwhile is unsure and not a difference.
+// TestShadowStops: a shadow that stops ends the shadowing of those that were connected; when it is back, new sessions
+// are shadowed, and what the others have written meanwhile is unsure and not a difference.
 func TestShadowStops(t *testing.T) {
 	t.Parallel()
 	shadow := zktest.Start(t, zktest.Options{})
@@ -132,7 +132,8 @@ func TestShadowStops(t *testing.T) {
 	}
 }
 
-// TestAnotherServerOfTheShadow: a server of the shadow that can't be reached is left for the next one; who was connected to it isn't shadowed any more.
+// TestAnotherServerOfTheShadow: a server of the shadow that can't be reached is left for the next one; who was
+// connected to it isn't shadowed any more.
 func TestAnotherServerOfTheShadow(t *testing.T) {
 	t.Parallel()
 	shadow := zktest.Start(t, zktest.Options{})
@@ -185,8 +186,8 @@ func pipelined(t *testing.T, address string, requests int, record []byte) {
 	}
 }
 
-// TestQueueIsBounded: a shadow that is slower than the primary ends the shadowing of the connections that are too far behind, by requests or
-// bytes, and delays nobody.
+// TestQueueIsBounded: a shadow that is slower than the primary ends the shadowing of the connections that are too far
+// behind, by requests or bytes, and delays nobody.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	primary := zktest.Start(t, zktest.Options{})
@@ -347,8 +348,8 @@ func TestSilentClient(t *testing.T) {
 	}
 }
 
-// TestNotPlayed: what can't be played to another server is passed on and said: SASL, sessions from before, reconfig. No password
-// is in what is said.
+// TestNotPlayed: what can't be played to another server is passed on and said: SASL, sessions from before, reconfig. No
+// password is in what is said.
 func TestNotPlayed(t *testing.T) {
 	t.Parallel()
 	primary := zktest.Start(t, zktest.Options{Users: map[string]string{"ann": "secret-word"}, SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="})

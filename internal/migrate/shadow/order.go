@@ -86,8 +86,8 @@ func (p *Proxy) enqueue(x *exchange) {
 	p.poke()
 }
 
-// blocker returns a connection on which a reply may still come whose zxid is lower than x's, nil if there is none. The caller
-// holds p.mu.
+// blocker returns a connection on which a reply may still come whose zxid is lower than x's, nil if there is none. The
+// caller holds p.mu.
 func (p *Proxy) blocker(x *exchange) *conn {
 	for c := range p.waiting {
 		if c.off != "" || c.after == nil && c.last >= x.zxid {
@@ -111,7 +111,8 @@ const holdMax = 10 * time.Second
 // batchMax bounds the reads that go to the shadow together.
 const batchMax = 64
 
-// next takes from the queue what can be played at once: one exchange, or reads in a row. It takes nothing if the first one must wait.
+// next takes from the queue what can be played at once: one exchange, or reads in a row. It takes nothing if the first
+// one must wait.
 func (p *Proxy) next() (batch []*exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

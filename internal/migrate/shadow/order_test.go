@@ -49,7 +49,8 @@ func (p scripted) plays(want ...int32) {
 	}
 }
 
-// TestOrder: requests are played in the order in which the primary has done them, whatever the order in which its replies come.
+// TestOrder: requests are played in the order in which the primary has done them, whatever the order in which its
+// replies come.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	p := newScripted(t)
@@ -185,8 +186,8 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// TestReplacedConnection: what a session's connection asked for before the next one came is played before what that one asks for, on
-// the shadow's connection that it had; if no answer comes any more, its outcome isn't known.
+// TestReplacedConnection: what a session's connection asked for before the next one came is played before what that one
+// asks for, on the shadow's connection that it had; if no answer comes any more, its outcome isn't known.
 func TestReplacedConnection(t *testing.T) {
 	t.Parallel()
 	p := newScripted(t)
@@ -222,7 +223,8 @@ func TestReplacedConnection(t *testing.T) {
 	}
 }
 
-// TestACLLag: a write that Apache and Zooid judge by different ACLs, since it came while a setACL was being logged, is unsure; one that came later is not.
+// TestACLLag: a write that Apache and Zooid judge by different ACLs, since it came while a setACL was being logged, is
+// unsure; one that came later is not.
 func TestACLLag(t *testing.T) {
 	t.Parallel()
 	p := newScripted(t)

@@ -12,7 +12,8 @@ import (
 // lookEvery is how often the player looks for what time alone brings.
 const lookEvery = 200 * time.Millisecond
 
-// play plays exchanges to the shadow until ctx ends, or all have been played and no more come. It runs on one goroutine.
+// play plays exchanges to the shadow until ctx ends, or all have been played and no more come. It runs on one
+// goroutine.
 func (p *Proxy) play(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -84,7 +85,8 @@ func (p *Proxy) playBatch(ctx context.Context, batch []*exchange) {
 	}
 }
 
-// reattach gives a session of the shadow's a new connection, without the watches of the old one, as the primary's has none.
+// reattach gives a session of the shadow's a new connection, without the watches of the old one, as the primary's has
+// none.
 func (p *Proxy) reattach(ctx context.Context, s *session) {
 	l, err := p.linkOf(ctx, s)
 	if err != nil {

@@ -83,8 +83,8 @@ func New(o Options) *Proxy {
 		ephemerals: map[string]*session{}, doubts: doubts{paths: map[string]doubt{}}, acls: map[string]uint64{}, counts: newCounts()}
 }
 
-// Run serves clients until ctx ends; then it closes the listener and all connections, and plays what has come before, until playing
-// ends, too.
+// Run serves clients until ctx ends; then it closes the listener and all connections, and plays what has come before,
+// until playing ends, too.
 func (p *Proxy) Run(ctx, playing context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	playing, stop := context.WithCancel(playing)
@@ -316,8 +316,8 @@ func (p *Proxy) dialPrimary(ctx context.Context) (net.Conn, int, error) {
 	return nil, 0, failed
 }
 
-// turnedAway moves on to the next server of the primary when one closes connections instead of answering them, as one without a
-// quorum does, and no other connection to it stands. The caller holds p.mu.
+// turnedAway moves on to the next server of the primary when one closes connections instead of answering them, as one
+// without a quorum does, and no other connection to it stands. The caller holds p.mu.
 func (p *Proxy) turnedAway(c *conn) {
 	if len(p.o.Primary) == 1 || c.generation != p.generation {
 		return
@@ -332,8 +332,8 @@ func (p *Proxy) turnedAway(c *conn) {
 	p.say(fmt.Sprintf("clients are connected to %s next: the server before it turns them away", p.o.Primary[p.primary]))
 }
 
-// dialShadow connects to the shadow's server that is used, or the next one, which is used from then on: another one may be behind, so those
-// that are connected there aren't shadowed any more. It is called without p.mu.
+// dialShadow connects to the shadow's server that is used, or the next one, which is used from then on: another one may
+// be behind, so those that are connected there aren't shadowed any more. It is called without p.mu.
 func (p *Proxy) dialShadow(ctx context.Context) (nc net.Conn, err error) {
 	p.mu.Lock()
 	from := p.shadow

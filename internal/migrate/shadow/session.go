@@ -100,8 +100,8 @@ func (p *Proxy) detach(s *session, c *conn) {
 	p.enqueue(&exchange{kind: detached, s: s, zxid: s.emitted, at: time.Now()})
 }
 
-// end ends the shadowing of a session and of its connection. What the session has at the primary is in doubt from then on. The
-// caller holds p.mu.
+// end ends the shadowing of a session and of its connection. What the session has at the primary is in doubt from then
+// on. The caller holds p.mu.
 func (p *Proxy) end(s *session, why string) {
 	if s.ended {
 		return
@@ -159,8 +159,8 @@ func (p *Proxy) overdue(ctx context.Context) {
 	}
 }
 
-// mayHaveExpired reports whether the primary may have ended the session unseen at one of its zxids. A session that has got a
-// reply with a later one hadn't ended. The caller holds p.mu.
+// mayHaveExpired reports whether the primary may have ended the session unseen at one of its zxids. A session that has
+// got a reply with a later one hadn't ended. The caller holds p.mu.
 func (s *session) mayHaveExpired(zxid int64) bool {
 	if s.emitted > zxid || s.c.s == s && s.c.last > zxid {
 		return false
@@ -227,7 +227,8 @@ func (p *Proxy) linkOf(ctx context.Context, s *session) (*link, error) {
 	}
 }
 
-// failed ends the shadowing of a session that can't be played, and of all if the shadow is silent. The caller holds p.mu.
+// failed ends the shadowing of a session that can't be played, and of all if the shadow is silent. The caller holds
+// p.mu.
 func (p *Proxy) failed(ctx context.Context, s *session, err error) {
 	if ctx.Err() != nil {
 		return

@@ -126,8 +126,8 @@ func client(t *testing.T, address string) *zk.Client {
 	return c
 }
 
-// TestEqualServers: many clients at once, with random requests of all kinds, find the same at the shadow: no reply and no notification differs,
-// and nothing is left out.
+// TestEqualServers: many clients at once, with random requests of all kinds, find the same at the shadow: no reply and
+// no notification differs, and nothing is left out.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	r, c := loaded(t, 0)
@@ -141,8 +141,9 @@ func TestEqualServers(t *testing.T) {
 	r.report(t)
 }
 
-// TestBrokenConnections: connections break in the middle of requests, and sessions go on with new ones, with the watches that they had. What
-// the primary did of a request that it couldn't answer isn't known; but for that nothing differs.
+// TestBrokenConnections: connections break in the middle of requests, and sessions go on with new ones, with the
+// watches that they had. What the primary did of a request that it couldn't answer isn't known; but for that nothing
+// differs.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	r, c := loaded(t, 150)

@@ -3,9 +3,9 @@
 //
 // # Why nothing is lost and nothing comes twice
 //
-// An Apache ensemble acknowledges a write once a majority of its voters has logged it. When a majority of the voters has
-// stopped, nothing more can be acknowledged. The logs of any majority hold everything that ever was. The one of them whose
-// server followed the latest leader, and of these the longest, is the history with which the ensemble itself
+// An Apache ensemble acknowledges a write once a majority of its voters has logged it. When a majority of the voters
+// has stopped, nothing more can be acknowledged. The logs of any majority hold everything that ever was. The one of
+// them whose server followed the latest leader, and of these the longest, is the history with which the ensemble itself
 // would go on: its election takes the same one. The copy has a beginning of that history, because an observer gets only
 // what is committed. So the copy and the rest of that log, its tail, are the ensemble's state.
 //
@@ -31,8 +31,8 @@ var ErrUndigested = errors.New("no digest of the leader's was compared with the 
 // ErrFinal is in an error that waiting doesn't mend.
 var ErrFinal = errors.New("the copy can't take the ensemble's place")
 
-// Ready returns why a copy can't take the ensemble's place now, nil if it can. undigested permits it without a digest of
-// Apache's, which versions before 3.6 don't have.
+// Ready returns why a copy can't take the ensemble's place now, nil if it can. undigested permits it without a digest
+// of Apache's, which versions before 3.6 don't have.
 func Ready(s *follow.Status, undigested bool) error {
 	switch {
 	case s.Mismatch != nil:

@@ -165,8 +165,8 @@ func (w *wayBack) goBack() {
 	}
 }
 
-// TestWayBack: Apache's observers follow a Zooid server live, through kill -9 of each of the three kinds of processes; then Zooid
-// stops, and they become an ensemble, which has every znode, and in which a session of Zooid's goes on.
+// TestWayBack: Apache's observers follow a Zooid server live, through kill -9 of each of the three kinds of processes;
+// then Zooid stops, and they become an ensemble, which has every znode, and in which a session of Zooid's goes on.
 func TestWayBack(t *testing.T) {
 	need(t)
 	for i, version := range []string{"3.8.4", "3.9.5"} {

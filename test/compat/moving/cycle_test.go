@@ -24,8 +24,9 @@ var (
 	timeout = flag.Duration("moving.timeout", 20*time.Second, "of the sessions; some clients give up after four thirds of it without a server")
 )
 
-// TestCycles moves an ensemble of Apache's with 200 clients to Zooid, and back after a while. A leader is killed at random moments on
-// either side. No client may lose, double or reorder anything, no session may expire, and watches are exact.
+// TestCycles moves an ensemble of Apache's with 200 clients to Zooid, and back after a while. A leader is killed at
+// random moments on either side. No client may lose, double or reorder anything, no session may expire, and watches are
+// exact.
 func TestCycles(t *testing.T) {
 	need(t)
 	if *cycles == 0 {
@@ -206,8 +207,8 @@ func (y *cycle) stay() {
 	}
 }
 
-// follow makes Apache's servers observers of Zooid. They have other client ports meanwhile, as those are in the clients'
-// connect string.
+// follow makes Apache's servers observers of Zooid. They have other client ports meanwhile, as those are in the
+// clients' connect string.
 func (y *cycle) follow() {
 	t := y.t
 	t.Helper()

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// TestFollowEncrypted follows servers of Apache's that talk TLS among themselves (sslQuorum), and ask for certificates, through an election.
-// Without a certificate, with another issuer's, or in plain text nobody follows.
+// TestFollowEncrypted follows servers of Apache's that talk TLS among themselves (sslQuorum), and ask for certificates,
+// through an election. Without a certificate, with another issuer's, or in plain text nobody follows.
 func TestFollowEncrypted(t *testing.T) {
 	need(t)
 	program, folder := zooid(t), t.TempDir()
@@ -27,7 +27,8 @@ func TestFollowEncrypted(t *testing.T) {
 	key := ours.issue(t, "servers", net.IPv4(127, 0, 0, 1))
 	mine := ours.issue(t, "observer", net.IPv4(127, 0, 0, 9))
 	lines := fmt.Sprintf("sslQuorum=true\nssl.quorum.keyStore.location=%s\nssl.quorum.keyStore.type=PEM\nssl.quorum.trustStore.location=%s\nssl.quorum.trustStore.type=PEM\n", key, ours.file)
-	e := startServers(t, "3.9.5", 3, lines, "-cp", javaClient(t), "-Dzookeeper.commitLogCount=100000") // with netty, which TLS needs
+	// with netty, which TLS needs
+	e := startServers(t, "3.9.5", 3, lines, "-cp", javaClient(t), "-Dzookeeper.commitLogCount=100000")
 	right := []string{"-peer-tls-ca", ours.file, "-peer-tls-cert", mine}
 	for _, c := range []struct {
 		says  string

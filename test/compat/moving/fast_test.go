@@ -21,7 +21,8 @@ var (
 	fastWrites = flag.Int("moving.writes", 20_000, "writes in a second in TestFollowFast")
 )
 
-// The clients of TestFollowFast, and how many steps each has in a second. A step is a pipeline of writes, the fifth of which are creates.
+// The clients of TestFollowFast, and how many steps each has in a second. A step is a pipeline of writes, the fifth of
+// which are creates.
 const (
 	fastClients  = 4
 	fastSteps    = 100
@@ -30,7 +31,8 @@ const (
 	fastPrepared = 2000 // znodes of a client before the begin
 )
 
-// TestFollowFast follows a server of Apache's that takes 20,000 writes a second: the copy is never a second behind, and equal at the end.
+// TestFollowFast follows a server of Apache's that takes 20,000 writes a second: the copy is never a second behind, and
+// equal at the end.
 func TestFollowFast(t *testing.T) {
 	need(t)
 	if *fastFor == 0 {

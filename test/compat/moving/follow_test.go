@@ -39,7 +39,8 @@ func startEnsemble(t *testing.T, version string, options ...string) *ensemble {
 	return startServers(t, version, 3, "", options...)
 }
 
-// startServers is startEnsemble of n servers that have more lines in their configuration. The last line of a key counts.
+// startServers is startEnsemble of n servers that have more lines in their configuration. The last line of a key
+// counts.
 func startServers(t *testing.T, version string, n int, lines string, options ...string) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, version: version, options: options}
@@ -237,7 +238,8 @@ func TestFollowWithLogins(t *testing.T) {
 	jaas := write("jaas", `QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_peer="se cret"; };
 QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="peer" password="se cret"; };`)
 	e := startServers(t, "3.9.5", 3, "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true\n",
-		"-cp", javaClient(t), "-Djava.security.auth.login.config="+jaas, "-Dzookeeper.fips-mode=false") // with netty, which logins need
+		// with netty, which logins need
+		"-cp", javaClient(t), "-Djava.security.auth.login.config="+jaas, "-Dzookeeper.fips-mode=false")
 	for _, c := range []struct {
 		password, says string
 		follows        bool
@@ -356,7 +358,8 @@ func followBy(t *testing.T, program, ensemble, dir string, flags ...string) *ser
 	return s
 }
 
-// evenZxids waits until two servers are at the same zxid, and the second has a leader, for half a minute, and returns what the second says of itself.
+// evenZxids waits until two servers are at the same zxid, and the second has a leader, for half a minute, and returns
+// what the second says of itself.
 func evenZxids(a, b *server) (told string) {
 	zxid := regexp.MustCompile("Zxid: (0x[0-9a-f]+)")
 	for range 300 {

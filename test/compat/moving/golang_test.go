@@ -17,8 +17,8 @@ import (
 	"github.com/zooid-project/zooid/zk/recipe"
 )
 
-// goClients are what testdata/Steady.java is, by Zooid's own client. Some more write all the time, so that it shows how long
-// nobody can.
+// goClients are what testdata/Steady.java is, by Zooid's own client. Some more write all the time, so that it shows how
+// long nobody can.
 type goClients struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -57,7 +57,8 @@ type goClient struct {
 
 	counts, beats, turns, unsure int
 	names                        []string
-	sure                         map[string]bool // znodes below the persistent watch, and if it is sure that they were heard of
+	// znodes below the persistent watch, and if it is sure that they were heard of
+	sure map[string]bool
 
 	mu       sync.Mutex
 	wrong    []string

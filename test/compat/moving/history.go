@@ -162,7 +162,8 @@ func (l *load) write(ctx context.Context, c *zk.Client, rnd *rand.Rand) (err err
 	return err
 }
 
-// quota sets or takes away the quota of a znode, at once: Apache doesn't count what changes while there are stats without limits.
+// quota sets or takes away the quota of a znode, at once: Apache doesn't count what changes while there are stats
+// without limits.
 func (l *load) quota(ctx context.Context, c *zk.Client, rnd *rand.Rand) error {
 	at := fmt.Sprintf("/zookeeper/quota/n%d", rnd.IntN(10))
 	limits, stats := at+"/zookeeper_limits", at+"/zookeeper_stats"

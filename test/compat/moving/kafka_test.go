@@ -18,8 +18,8 @@ import (
 	"github.com/zooid-project/zooid/zk"
 )
 
-// TestKafka moves the ensemble under a running Kafka to Zooid, and back: its producer notices nothing, the broker's session
-// and its ephemeral znode stay what they are, and topics can be created all the time.
+// TestKafka moves the ensemble under a running Kafka to Zooid, and back: its producer notices nothing, the broker's
+// session and its ephemeral znode stay what they are, and topics can be created all the time.
 func TestKafka(t *testing.T) {
 	need(t)
 	if os.Getenv("ZOOID_KAFKA") != "1" {

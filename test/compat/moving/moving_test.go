@@ -30,8 +30,8 @@ func need(t *testing.T) {
 	}
 }
 
-// TestHistories makes histories on real servers, takes their files at random instants, and compares
-// what Apache makes of them with what Zooid does: the trees by their digests, and each reply of a full read-out of a server on them.
+// TestHistories makes histories on real servers, takes their files at random instants, and compares what Apache makes
+// of them with what Zooid does: the trees by their digests, and each reply of a full read-out of a server on them.
 func TestHistories(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -165,8 +165,8 @@ func (y *judgement) judge(t *testing.T, dir string, export bool) (report *apache
 // ticksOfADay keeps a server of Zooid from ending sessions: they end at multiples of a tick after its start.
 const ticksOfADay = "tickTime=86400000\nminSessionTimeout=1000"
 
-// serve compares each reply of a server of Zooid's on an imported directory with those of Apache's restart. If it is told to export, so it does with
-// those of Apache on what is exported then.
+// serve compares each reply of a server of Zooid's on an imported directory with those of Apache's restart. If it is
+// told to export, so it does with those of Apache on what is exported then.
 func (y *judgement) serve(t *testing.T, dir, imported string, restart restarted, export bool) {
 	t.Helper()
 	want := y.whole(restart.said, restart.state)

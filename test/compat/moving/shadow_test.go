@@ -19,8 +19,8 @@ import (
 // shadowTime is how long the clients of TestShadow go on.
 const shadowTime = 10 * time.Second
 
-// shadowPace is how many requests each client with random ones makes in a second: the shadow, which gets one write at a time, must
-// follow on slow disks, too.
+// shadowPace is how many requests each client with random ones makes in a second: the shadow, which gets one write at a
+// time, must follow on slow disks, too.
 const shadowPace = 100
 
 // TestShadow has clients of all kinds use a real Apache through zooid shadow: Java's client and

@@ -23,8 +23,9 @@ var (
 )
 
 // TestSwitch moves a running ensemble of Apache's to Zooid while clients write, hold locks and ephemeral znodes, and
-// watch: nobody loses anything, and the checker agrees. In half of the runs three Zooid servers begin with the same data; in the
-// other half one does, and becomes three. Then they lose their leader, and half of the runs go back to Apache.
+// watch: nobody loses anything, and the checker agrees. In half of the runs three Zooid servers begin with the same
+// data; in the other half one does, and becomes three. Then they lose their leader, and half of the runs go back to
+// Apache.
 func TestSwitch(t *testing.T) {
 	need(t)
 	program := zooid(t)
@@ -128,8 +129,8 @@ type zooids struct {
 	seed    bool // all of them take over
 }
 
-// The lines of a configuration that say how long servers wait for each other: for tests that are to be quick, and as operators
-// have them.
+// The lines of a configuration that say how long servers wait for each other: for tests that are to be quick, and as
+// operators have them.
 const (
 	quickLimits = "tickTime=500\ninitLimit=20\nsyncLimit=10\n"
 	realLimits  = "tickTime=2000\ninitLimit=10\nsyncLimit=5\n"
@@ -169,8 +170,8 @@ func newZooids(t *testing.T, program, limits string) *zooids {
 func (z *zooids) place(i int) string  { return filepath.Join(z.dir, fmt.Sprint(i+1)) }
 func (z *zooids) config(i int) string { return filepath.Join(z.dir, fmt.Sprintf("zoo%d.cfg", i+1)) }
 
-// stopping is a command for -stop: it kills a server, waits until it is gone, and prints its tail. Each of more lines of
-// sh is run before the line that kills, or before the tail is printed; they know $pid, $dir and $tail.
+// stopping is a command for -stop: it kills a server, waits until it is gone, and prints its tail. Each of more lines
+// of sh is run before the line that kills, or before the tail is printed; they know $pid, $dir and $tail.
 func (z *zooids) stopping(e *ensemble, beforeKill, beforeTail string) string {
 	stop := ""
 	for i, s := range e.servers {

@@ -38,8 +38,9 @@ var undos = []undone{
 	{name: "the data directory can't be made", beforeTail: "mkdir -p $data/IDENTITY/x", says: []string{"import the copy: move the data directory to its place"}},
 }
 
-// TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers are
-// started again each time, as the command says: no client loses anything by that, and the switch succeeds in the end.
+// TestSwitchUndone begins switches that end in every way before the last step, while clients go on. Apache's servers
+// are started again each time, as the command says: no client loses anything by that, and the switch succeeds in the
+// end.
 func TestSwitchUndone(t *testing.T) {
 	need(t)
 	program, seed := zooid(t), *firstSeed
