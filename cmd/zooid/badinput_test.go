@@ -30,7 +30,7 @@ func TestWrongConfigurations(t *testing.T) {
 		"id 255 with TTL":     {"255\n", "server.255=h0:1:2\n" + three, 2, []string{"255", "TTL", "extendedTypesEnabled=false"}},
 		"id of 20 digits":     {"99999999999999999999\n", three, 2, []string{"not a server id"}},
 		"no observers' group": {"1\n", "server.1=h1:1:2:observer\nserver.2=h2:1:2:observer\n", 2, []string{"no participant"}},
-		"groups":              {"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "remove group and weight lines"}},
+		"groups":              {"1\n", three + "group.1=1:2:3\n", 2, []string{"group.1", "hierarchical quorums are not supported", "every voter counts one. Remove the group and weight lines. Instead run as many voters"}},
 		"weights":             {"1\n", three + "weight.1=2\n", 2, []string{"weight.1", "hierarchical quorums are not supported"}},
 		"oracle":              {"1\n", three + "oraclePath=/oracle\n", 2, []string{"oraclePath", "refused", "three voters"}},
 		"quorum SASL":         {"1\n", three + "quorum.auth.enableSasl=true\n", 2, []string{"quorum.auth.enableSasl", "sslQuorum=true"}},
