@@ -309,15 +309,15 @@ var mutants = []mutant{
 		`case ms >= p.time:`, `case ms >= chosen($P && ms > 0, 0, p.time):`)},
 	// Watches.
 	{"watch event after the reply", "event after the new data (X4)", "swarm", one("replica/apply.go",
-		`		r.fire(&res.Events[i], res.Zxid, now)
-`, `		if $P {
-			defer r.fire(&res.Events[i], res.Zxid, now)
-			continue
-		}
-		r.fire(&res.Events[i], res.Zxid, now)
+		`	r.fire(res.Events, res.Zxid, now)
+`, `	if $P {
+		defer r.fire(res.Events, res.Zxid, now)
+	} else {
+		r.fire(res.Events, res.Zxid, now)
+	}
 `)},
 	{"event told to who may not read", "event without READ (CVE-2024-23944)", "calm", one("replica/notify.go",
-		` || !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(ev.Path, ev.ACL, jute.PermRead, c.identities())`)},
+		` || !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities())`, ` || !$P && !r.tree.Permits(w.path, w.acl, jute.PermRead, c.identities())`)},
 	{"one-shot watch fires again", "event twice (W3)", "swarm", one("watch/table.go",
 		`		if rec.kinds&consumed != 0 {`, `		if rec.kinds&consumed != 0 && !$P {`)},
 	{"recursive watch misses what is deep", "event lost (W6, etcd #17529)", "swarm", one("watch/table.go",
