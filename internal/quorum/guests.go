@@ -123,8 +123,9 @@ func (g *guests) named(l *Loop, members []Member) {
 	}
 }
 
-// announced takes a server's announcement: it is connected to from now on. Where members
-// are to be found the membership says, and nobody else.
+// announced takes a server's announcement: it is connected to from now on, and told who the
+// members are, of which it may know none that still is one. Where members are to be found the
+// membership says, and nobody else.
 func (g *guests) announced(l *Loop, e Event) {
 	m, err := ReadAnnouncement(e.From, e.Data)
 	if err != nil {
@@ -148,6 +149,7 @@ func (g *guests) announced(l *Loop, e Event) {
 	g.asked[m.ID] = l.ticks
 	l.o.Shell.AddPeers([]Member{m})
 	l.roster.guest(l, m)
+	l.introduce(m.ID)
 }
 
 // sameLastByte returns a member or another guest whose id ends with the same byte, or 0.
