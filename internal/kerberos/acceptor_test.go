@@ -275,19 +275,22 @@ func TestReplacedKeytab(t *testing.T) {
 	if err := try(old); err == nil {
 		t.Error("a ticket by the key from before is taken")
 	}
-	for what, spoil := range map[string]func(){
-		"garbage":       func() { next.replace(t, []byte{5, 2, 0, 0, 0, 200, 1}) },
-		"empty":         func() { next.replace(t, nil) },
-		"somebody's":    func() { next.rekeyed(t, "http/localhost", "third") },
-		"not there":     func() { os.Remove(next.file) },
-		"not yet again": func() {},
+	for _, c := range []struct {
+		what  string
+		spoil func()
+	}{
+		{"garbage", func() { next.replace(t, []byte{5, 2, 0, 0, 0, 200, 1}) }},
+		{"empty", func() { next.replace(t, nil) }},
+		{"somebody's", func() { next.rekeyed(t, "http/localhost", "third") }},
+		{"not there", func() { os.Remove(next.file) }},
+		{"not yet again", func() {}},
 	} {
-		spoil()
+		c.spoil()
 		if err := try(next); err != nil {
-			t.Errorf("%s: by the key from before: %v", what, err)
+			t.Errorf("%s: by the key from before: %v", c.what, err)
 		}
 		if err := try(old); err == nil || !strings.Contains(err.Error(), "keytab") {
-			t.Errorf("%s: who fails is told %v", what, err)
+			t.Errorf("%s: who fails is told %v", c.what, err)
 		}
 	}
 	last := next.rekeyed(t, serverName, "fourth")
