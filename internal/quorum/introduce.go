@@ -92,7 +92,10 @@ func appendIntroduction(b []byte, members []Member) []byte {
 	return b
 }
 
-var errIntroduction = errors.New("it is cut short")
+var (
+	errIntroduction = errors.New("it is cut short")
+	errNobody       = errors.New("it names a server without an id")
+)
 
 func readIntroduction(b []byte) (members []Member, err error) {
 	for len(b) > 0 {
@@ -101,6 +104,9 @@ func readIntroduction(b []byte) (members []Member, err error) {
 		}
 		m := Member{ID: binary.BigEndian.Uint64(b)}
 		n := int(b[8])
+		if m.ID == 0 { // no server's id: what a disk made of a file
+			return nil, errNobody
+		}
 		if b = b[9:]; n > introducedAddrs {
 			return nil, fmt.Errorf("server %d has %d addresses; at most %d", m.ID, n, introducedAddrs)
 		}

@@ -246,13 +246,16 @@ func TestIntroductionLimits(t *testing.T) {
 		}
 	}
 	many := make([]Member, introducedMax)
+	for i := range many {
+		many[i].ID = uint64(i + 1)
+	}
 	if members, err := readIntroduction(appendIntroduction(nil, many)); err != nil || len(members) != introducedMax {
 		t.Errorf("%d members are read as %d, %v", introducedMax, len(members), err)
 	}
 	for name, b := range map[string][]byte{
-		"members":   append(appendIntroduction(nil, many), make([]byte, 9)...),
-		"addresses": append(make([]byte, 8), introducedAddrs+1),
-		"length":    binary.BigEndian.AppendUint16(append(make([]byte, 8), 1), introducedAddr+1),
+		"members":   append(appendIntroduction(nil, many), appendIntroduction(nil, many[:1])...),
+		"addresses": append(binary.BigEndian.AppendUint64(nil, 1), introducedAddrs+1),
+		"length":    binary.BigEndian.AppendUint16(append(binary.BigEndian.AppendUint64(nil, 1), 1), introducedAddr+1),
 	} {
 		if name == "length" {
 			b = append(b, make([]byte, introducedAddr+1)...)
@@ -260,6 +263,9 @@ func TestIntroductionLimits(t *testing.T) {
 		if _, err := readIntroduction(b); err == nil {
 			t.Errorf("too many or too long %s are accepted", name)
 		}
+	}
+	if members, err := readIntroduction(make([]byte, 72)); err == nil { // a file whose content a disk has lost
+		t.Errorf("zeros are read as %d members", len(members))
 	}
 }
 

@@ -61,8 +61,14 @@ func (r *roster) introduced(l *Loop, members []Member) {
 
 // guest takes note of where a guest is.
 func (r *roster) guest(l *Loop, m Member) {
-	if contains(l.conf, m.ID) {
-		r.former = append(slices.DeleteFunc(r.former, func(f Member) bool { return f.ID == m.ID }), m)
+	if !contains(l.conf, m.ID) {
+		return
+	}
+	// It keeps its place, or guests that announce themselves in turn would have the file written each time.
+	if i := slices.IndexFunc(r.former, func(f Member) bool { return f.ID == m.ID }); i >= 0 {
+		r.former[i] = m
+	} else {
+		r.former = append(r.former, m)
 	}
 }
 
