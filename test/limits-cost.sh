@@ -14,23 +14,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
-# without FILE EXPRESSION... writes FILE without what it checks; each expression must change something.
-replace=
-without() {
-	file=$1
-	shift
-	out=$dir/$(echo "$file" | tr / _)
-	cp "$file" "$out"
-	for expression; do
-		sed "$expression" "$out" >"$out.new"
-		if cmp -s "$out" "$out.new"; then
-			echo "test/limits-cost.sh: $file has nothing to change for $expression" >&2
-			exit 1
-		fi
-		mv "$out.new" "$out"
-	done
-	replace="$replace${replace:+,}\"$PWD/$file\":\"$out\""
-}
+. test/overlay.sh
 # first FUNCTION STATEMENT is an expression that puts a statement before all else of a function.
 first() { printf '%s' "s/^func $1(.*{\$/&\\n\\t$2/"; }
 
@@ -50,10 +34,9 @@ without internal/replica/admit.go "$(first '(t \*readBatch) affords' 'return tru
 # policies, of which there are none
 without internal/tree/policy.go 's/if t\.policy == nil {/if true {/' "$(first '(t \*Tree) grants' 'return true')" "$(first '(t \*Tree) takesPolicy' 'return true')" \
 	"$(first '(t \*Tree) notePolicy' 'return')" 's/{ return path == pathLimits .* }$/{ return false }/' 's/return t\.policy == nil ||/return true ||/'
-echo "{\"Replace\":{$replace}}" >"$dir/overlay.json"
 
 CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -o "$dir/with" ./cmd/zooid
-CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -overlay "$dir/overlay.json" -o "$dir/without" ./cmd/zooid
+CGO_ENABLED=0 go build -trimpath -pgo=cmd/zooid/load.pgo -overlay "$(overlay)" -o "$dir/without" ./cmd/zooid
 "$dir/with" bench compare -json -names with,without -profiles get-16x16,set-16x16,mixed-16x16,create-16x16 \
 	-a "exec $dir/with server {config}" -b "exec $dir/without server {config}" "$@" >"$dir/trials"
 awk -v least="$LEAST" '

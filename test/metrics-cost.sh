@@ -10,31 +10,14 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
-# without FILE EXPRESSION... writes FILE without what it counts; each expression must change something.
-replace=
-without() {
-	file=$1
-	shift
-	out=$dir/$(echo "$file" | tr / _)
-	cp "$file" "$out"
-	for expression; do
-		sed "$expression" "$out" >"$out.new"
-		if cmp -s "$out" "$out.new"; then
-			echo "test/metrics-cost.sh: $file has nothing to change for $expression" >&2
-			exit 1
-		fi
-		mv "$out.new" "$out"
-	done
-	replace="$replace${replace:+,}\"$PWD/$file\":\"$out\""
-}
+. test/overlay.sh
 without internal/metrics/metrics.go 's/{ c\.n\.Add(n) }/{}/' 's/{ c\.n\.Add(1) }/{}/'
 without internal/metrics/histogram.go 's/^func (h \*Histogram) Observe(.*{$/&\n\treturn/'
 without internal/metrics/summary.go 's/^func (s \*Summary) ObserveMany(.*{$/&\n\treturn/'
 without internal/busiest/sampler.go 's/^func (s \*Sampler) Take(.*{$/&\n\treturn 0/'
-echo "{\"Replace\":{$replace}}" >"$dir/overlay.json"
 
 CGO_ENABLED=0 go build -trimpath -o "$dir/with" ./cmd/zooid
-CGO_ENABLED=0 go build -trimpath -overlay "$dir/overlay.json" -o "$dir/without" ./cmd/zooid
+CGO_ENABLED=0 go build -trimpath -overlay "$(overlay)" -o "$dir/without" ./cmd/zooid
 cat >"$dir/scraped" <<'END'
 #!/bin/sh
 # scraped ZOOID CONFIG PORT runs a server whose metrics are read once a second until it ends.

@@ -8,13 +8,13 @@ jars=$2
 mkdir -p "$folder/lists/partial" "$folder/sources"
 trap 'rm -rf "$folder/lists" "$folder/sources"' EXIT
 
-cat >"$folder/sources/debian.sources" <<'END'
-Types: deb-src
-URIs: http://deb.debian.org/debian
-Suites: bookworm
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-END
+# The machine's own places of Debian's packages, for their sources.
+if [ -f /etc/apt/sources.list.d/debian.sources ]; then
+	sed 's/^Types:.*/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >"$folder/sources/debian.sources"
+fi
+if [ -f /etc/apt/sources.list ]; then
+	sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$folder/sources/debian.list"
+fi
 apt="apt-get -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts=$folder/sources -o Dir::State::Lists=$folder/lists -o APT::Sandbox::User=root"
 $apt update
 (cd "$folder/sources" && $apt source --download-only zookeeper && tar -xzf zookeeper_*.orig.tar.gz --strip-components=1)
