@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zooid-project/zooid/internal/metrics"
+	"github.com/zooid-project/zooid/internal/tree"
 	"github.com/zooid-project/zooid/jute"
 )
 
@@ -50,7 +51,7 @@ func TestEventsOfOneRequest(t *testing.T) {
 	var ops []jute.MultiOp
 	var want, wantB []string
 	for i := range 40 {
-		path := [...]string{"/turn/a", "/turn/a", "/turn/b", "/turn/a/secret", "/turn/b", "/turn"}[i%6]
+		path := [...]string{"/turn/a", "/turn/a/secret", "/turn/a", "/turn/b", "/turn/b", "/turn"}[i%6]
 		ops = append(ops, jute.MultiOp{Op: jute.OpSetData, Path: path, Data: []byte("x"), Version: -1})
 		event := fmt.Sprintf("%v %s", jute.EventNodeDataChanged, path)
 		if path != "/turn/a/secret" {
@@ -77,6 +78,31 @@ func TestEventsOfOneRequest(t *testing.T) {
 	}
 	if n := s.rep.unread.bytes.Load(); n != 0 {
 		t.Errorf("%d bytes of notifications count as unread when all have read theirs", n)
+	}
+}
+
+// TestRowsHaveOneSetOfReaders: an event joins a row only if whoever may hear of the row's first may hear of it. Under
+// a policy that depends on the path, too.
+func TestRowsHaveOneSetOfReaders(t *testing.T) {
+	t.Parallel()
+	open, closed := jute.WorldACL(jute.PermAll), jute.WorldACL(jute.PermWrite)
+	for _, c := range []struct {
+		path     string
+		acl      []jute.ACL
+		watchers []int64
+		policy   bool
+		joins    bool
+	}{
+		{"/a", open, []int64{1, 2}, false, true}, {"/a", open, []int64{1, 2}, true, true},
+		{"/b", open, []int64{1, 2}, false, true}, {"/b", open, []int64{1, 2}, true, false},
+		{"/a", closed, []int64{1, 2}, false, false}, {"/b", closed, []int64{1, 2}, false, false},
+		{"/a", open, []int64{1}, false, false}, {"/a", open, []int64{2, 1}, false, false},
+	} {
+		w := row{events: 1}
+		w.begin(&tree.Event{Path: "/a", ACL: open}, []int64{1, 2})
+		if joins := w.continues(&tree.Event{Path: c.path, ACL: c.acl}, c.watchers, c.policy); joins != c.joins {
+			t.Errorf("%+v: it joins: %t", c, joins)
+		}
 	}
 }
 
